@@ -246,8 +246,8 @@ class Collector:
         yield from self.program.explain_held()
         if self.left_behind and self._threads:
             yield f"still running, and no longer watched: {name_left_behind(self.left_behind)}"
-        for text in self._triton_errors:
-            yield f"what Triton compiled is not known: {text}"
+        for text in self._triton_errors[:_MAX_REFUSALS]:
+            yield f"no record of a Triton kernel: {text}"
         for text in self._refusals[:_MAX_REFUSALS]:
             yield f"the software GPU did not run all of the program: {text}"
         if (more := len(self._refusals) - _MAX_REFUSALS) > 0:

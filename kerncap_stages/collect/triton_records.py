@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,8 @@ from pydantic import ValidationError
 
 from kerncap_stages import inside
 from kerncap_stages.digest import FileRef
-from kerncap_stages.errors import Refused
-from kerncap_stages.inside.kerncap_triton import ERRORS, FOLDER, RECORD_SUFFIX
+from kerncap_stages.inside.kerncap_triton.files import ERRORS, FOLDER, RECORD_SUFFIX
+from kerncap_stages.manifests import describe_first_fault
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.triton import TritonFunction, TritonKernel
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Transaction
 
 _PYTHON_PATH = "PYTHONPATH"
+_SOURCE = re.compile(r"[0-9a-f]{64}\.py")
 
 
 class TritonRecords:
@@ -32,6 +34,7 @@ class TritonRecords:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._folder = folder
+        self._unread = ""
 
     def make_environment(self, program: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that make the program's Python record its Triton kernels.
@@ -46,31 +49,39 @@ class TritonRecords:
         }
 
     def find(self, code_object: Digest, transaction: Transaction) -> TritonKernel | None:
-        """Return what a code object was compiled from, and store the sources; None if Triton did not make it.
+        """Return what a code object was compiled from, and store the sources.
 
-        Raises Refused if the record cannot be read.
+        None if Triton did not make it, or if its record cannot be read: ``read_errors`` then says so.
         """
         path = self._folder / f"{code_object}{RECORD_SUFFIX}"
+        if not path.exists():
+            return None
         try:
             record = json.loads(path.read_bytes())
             record |= {name: to_os_text(record[name]) for name in ("triton_folder", "python")}
             record["functions"] = [self._store_function(each, transaction) for each in record["functions"]]
             return TritonKernel.model_validate(record)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-            raise Refused(f"the record of a Triton kernel cannot be read: {error}") from error
+        # The program could write anything there, and its capture is whole without.
+        except ValidationError as error:
+            self._unread = describe_first_fault(error)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            self._unread = f"{type(error).__name__}: {error}"
+        return None
 
     def read_errors(self) -> list[str]:
-        """Return what could not be recorded, each a line."""
+        """Return what could not be recorded or read, each a line."""
         try:
-            text = (self._folder / ERRORS).read_text(encoding="utf-8", errors="replace")
+            lines = (self._folder / ERRORS).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            return []
-        return list(dict.fromkeys(text.splitlines()))
+            lines = []
+        unread = [f"the captured kernel's record cannot be read: {self._unread}"] if self._unread else []
+        return [*dict.fromkeys(lines), *unread]
 
     def _store_function(self, record: dict[str, Any], transaction: Transaction) -> TritonFunction:
-        text = (self._folder / record.pop("file")).read_bytes()
+        file = record.pop("file")
+        if not _SOURCE.fullmatch(file):
+            raise ValueError(f"a source is named {file!r}")
+        text = (self._folder / file).read_bytes()
         record["path"] = to_os_text(record["path"])
         source = FileRef.to(transaction.put_bytes(text))
         return TritonFunction.model_validate({**record, "source": source, "source_size_bytes": len(text)})

@@ -65,7 +65,7 @@ def _prepare(store: Store, parts: list[Part], *, assembly: bool) -> tuple[list[P
     problems = []
     if not assembly and part.source is not None and part.source.language is Language.TRITON:
         try:
-            part = replace(part, triton=make_triton_project(store, part.capture))
+            part = replace(part, triton=make_triton_project(part.capture))
         except Refused as refusal:
             problems.append(f"no Triton project: {refusal}")
     is_compiled = part.source is not None and part.source.compile_command is not None

@@ -10,8 +10,10 @@ import jinja2
 
 from kerncap_stages.errors import Refused
 from kerncap_stages.generate.kind import Build
+from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.generate.request import TEMPLATES
-from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules
+from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules, get_name
+from kerncap_stages.generate.triton_values import HINT, is_plain, write_import, write_value
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.os_strings import to_os_string
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 COMPILE = "reproducer.py"
 # Found anew by the compiler that the project uses: paths of its own files.
 _FOUND_ANEW = frozenset({"extern_libs"})
-_PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._+-]+")
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class TritonProject:
         assert triton is not None
         python = to_os_string(triton.python or "")
         values = {
-            "python": python if _PLAIN_PATH.fullmatch(python) else "python3",
+            "python": choose_compiler(python, is_python, "python3"),
             "inputs": sorted([*self.modules, COMPILE]),
         }
         files = {**self.modules, COMPILE: _make_script(capture, triton, self.built)}
@@ -81,7 +83,7 @@ class TritonProject:
         return {}
 
 
-def make_triton_project(store: Store, capture: Capture) -> TritonProject | None:
+def make_triton_project(capture: Capture) -> TritonProject | None:
     """Return the project of a kernel that Triton compiled; None for another kernel.
 
     Raises Refused if what was recorded is not enough to compile the kernel again.
@@ -89,14 +91,20 @@ def make_triton_project(store: Store, capture: Capture) -> TritonProject | None:
     triton = capture.kernel.triton
     if triton is None:
         return None
-    texts = {each.source.digest: store.get(each.source.digest) for each in triton.functions}
-    modules = TritonModules(triton, texts)
-    _write_constants(triton.constexprs, modules)  # refuses what it cannot write
-    return TritonProject(capture, modules.render())
+    if triton.dialect == "gluon":
+        raise Refused("kernels in Gluon cannot be compiled alone yet", hint=HINT)
+    project = TritonProject(capture, TritonModules(triton, capture.kernel.mangled_name).render())
+    _make_script(capture, triton, project.built)  # refuses what it cannot write
+    return project
+
+
+def is_python(name: str) -> bool:
+    """Whether a command's name is that of a Python. A target of the project runs it."""
+    return _PYTHON.fullmatch(name) is not None
 
 
 def _make_script(capture: Capture, triton: TritonKernel, built: str) -> bytes:
-    modules = TritonModules(triton, {})
+    modules = TritonModules(triton, capture.kernel.mangled_name)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES / "triton"),
         undefined=jinja2.StrictUndefined,
@@ -108,16 +116,20 @@ def _make_script(capture: Capture, triton: TritonKernel, built: str) -> bytes:
     launch = capture.launch
     constants, imports = _write_constants(triton.constexprs, modules)
     values = {
-        "function": triton.functions[0].qualified_name.rpartition(".")[2],
+        "function": get_name(triton.functions[0]),
         "imports": imports,
         "constants": constants,
         "options": {
-            value.name: value.text
+            value.name: write_value(value)
             for value in triton.options
-            if value.name not in _FOUND_ANEW
-            and value.type_name in ("bool", "float", "int", "none", "str", "tuple")
+            if value.name not in _FOUND_ANEW and "." not in value.type_name
         },
-        "signature": dict(triton.signature),
+        "environment": dict(triton.environment),
+        # The type of a tuple is one of types.
+        "signature": {
+            name: text if text.startswith("(") and is_plain(text) else repr(text)
+            for name, text in triton.signature
+        },
         "specialization": triton.specialization,
         "target": triton.target,
         "triton_folder": to_os_string(triton.triton_folder or ""),
@@ -136,17 +148,15 @@ def _write_constants(
     """Write compile-time constants as expressions, and the imports of those that are functions."""
     written: dict[str, str] = {}
     imports: list[str] = []
-    for value in constexprs:
+    for number, value in enumerate(constexprs, start=1):
+        local = f"CONSTANT_{number}"
         if value.type_name == "function":
-            module, name = modules.find(value.text)
-            local = f"_{value.name}"
+            module, name = modules.find(value)
             imports.append(f"from {module} import {name} as {local}")
             written[value.name] = local
-        elif value.type_name in ("bool", "dtype", "float", "int", "none", "str", "tuple"):
-            written[value.name] = value.text
+        elif value.type_name == "import":
+            imports.append(write_import(value.text, local))
+            written[value.name] = local
         else:
-            raise Refused(
-                f"the constant {value.name} is a Python object of type {value.type_name}",
-                hint="edit the instructions instead",
-            )
+            written[value.name] = write_value(value)
     return written, imports

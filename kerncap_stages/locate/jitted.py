@@ -10,8 +10,9 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Definition, Outcome, Parameter, Source, SourceFile, Unedited
 
 if TYPE_CHECKING:
+    from kerncap_stages.manifests.base import OsText
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.triton import TritonKernel
+    from kerncap_stages.manifests.triton import TritonFunction, TritonKernel
 
 _NO_COMMAND = "Triton compiles it when the program runs, so there is no compile command"
 _NOT_COMPARED = "kc-locate does not run Triton"
@@ -21,7 +22,9 @@ def describe_jitted(capture: Capture, digest: Digest, triton: TritonKernel) -> S
     """Describe the source of a captured Triton kernel. ``digest``: the capture's."""
     function = triton.functions[0]
     types = dict(triton.signature)
-    files = {each.path: each for each in triton.functions}  # functions of one file are recorded with one text
+    files: dict[OsText, TritonFunction] = {}
+    for each in triton.functions:  # functions of one file are recorded with one text, unless it was changed
+        files.setdefault(each.path, each)
     return Source(
         parents=(ManifestRef.to(digest),),
         made_by=f"kerncap-stages {__version__}",
@@ -46,7 +49,7 @@ def describe_jitted(capture: Capture, digest: Digest, triton: TritonKernel) -> S
                 path=each.path,
                 payload=each.source,
                 size_bytes=each.source_size_bytes,
-                is_header=each is not function,
+                is_header=each.path != function.path,
             )
             for each in files.values()
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from kerncap_stages.digest import FileRef
@@ -12,8 +14,12 @@ class TritonValue(Frozen):
     """A Python value as its type and its text in Python: JSON has no NaN, no dtype and no tuple."""
 
     name: str
-    type_name: str = Field(description="`bool`, `int`, `float`, `str`, `none`, `dtype`, `function`, ...")
-    text: str
+    type_name: str = Field(
+        description="`bool`, `int`, `float`, `str`, `none`, `tuple`, `list`, `dtype`, `function`, `module`, "
+        "`import` (a part of Triton), or the name of another type"
+    )
+    text: str = Field(description="`module:name` of a function and of an import; empty for other types")
+    function: Count | None = Field(default=None, description="of a function: its place in `functions`")
 
 
 class TritonTensor(Frozen):
@@ -35,12 +41,16 @@ class TritonFunction(Frozen):
     path: OsText = Field(description="a notebook's cell or an executed string has a name, but no file")
     line: int = Field(gt=0)
     end_line: int = Field(gt=0)
-    source: FileRef = Field(description="the whole file's text")
+    source: FileRef = Field(
+        description="the whole file's text; the function's lines if the file was changed after Triton read it"
+    )
     source_size_bytes: SizeBytes
+    text: str = Field(description="from `def` on, as Triton compiled it")
+    decorator: Literal["jit", "constexpr_function"] = Field(description="of the module `triton`")
+    noinline: bool
+    has_own_name: bool = Field(description="its `repr` names the compiled function")
     uses: tuple[TritonValue, ...] = Field(
-        default=(),
-        description="what other names in it stand for, `x` or `module.x`; the text of the types `function` "
-        "and `import` is `module:name`",
+        default=(), description="what other names in it stand for, `x` or `module.x`"
     )
 
 
@@ -48,14 +58,18 @@ class TritonKernel(Frozen):
     """The jitted function, its chosen configuration, and what Triton compiled it with."""
 
     function_name: str
+    dialect: Literal["triton", "gluon"]
     parameter_names: tuple[str, ...]
     signature: tuple[tuple[str, str], ...] = Field(description="[parameter, Triton type]")
     constexprs: tuple[TritonValue, ...]
     options: tuple[TritonValue, ...] = Field(
         description="every compile option: num_warps, num_stages, num_ctas, waves_per_eu, ..."
     )
+    environment: tuple[tuple[str, str], ...] = Field(
+        default=(), description="[variable, value]: those that change what Triton compiles"
+    )
     specialization: tuple[tuple[str, str, str], ...] = Field(
-        default=(), description="[parameter, attribute, value]: what Triton found out about the arguments"
+        default=(), description="[parameter, attribute, value]: how Triton specialized the arguments"
     )
     functions: tuple[TritonFunction, ...] = Field(
         min_length=1, description="the kernel's function, then the functions that it calls, directly or not"

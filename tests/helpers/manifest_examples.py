@@ -105,7 +105,7 @@ def triton_kernel() -> Kernel:
         storage_size_bytes=64,
     )  # fmt: skip
     triton = TritonKernel(
-        function_name="add_kernel", parameter_names=("x_ptr", "n", "BLOCK"),
+        function_name="add_kernel", dialect="triton", parameter_names=("x_ptr", "n", "BLOCK"),
         signature=(("x_ptr", "*bf16"), ("n", "i32")),
         constexprs=(TritonValue(name="BLOCK", type_name="int", text="1024"),),
         options=(TritonValue(name="num_warps", type_name="int", text="4"),),
@@ -114,7 +114,8 @@ def triton_kernel() -> Kernel:
         functions=(TritonFunction(
             module="add", qualified_name="add_kernel", path="/home/somebody/add.py", line=7, end_line=15,
             source=FileRef.to(digest("py")), source_size_bytes=300,
-            uses=(TritonValue(name="SCALE", type_name="float", text="inf"),),
+            text="def add_kernel(x_ptr, n, BLOCK): pass", decorator="jit", noinline=False,
+            has_own_name=False, uses=(TritonValue(name="SCALE", type_name="float", text="float('inf')"),),
         ),),
         autotuned=True, tensors=(tensor,),
     )  # fmt: skip

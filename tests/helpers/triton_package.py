@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from programs import SOURCES, cache_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from stages import Stages
 
 VERSION = "3.9.0"
 PROGRAMS = SOURCES / "triton"
@@ -40,3 +41,21 @@ def make_environment(triton: Path, cache: Path) -> dict[str, str]:
         "TRITON_CACHE_DIR": str(cache),
         "TRITON_DEFAULT_FP_FUSION": "1",  # else Triton warns
     }
+
+
+def _make(project: Path, target: str, stages: Stages, **variables: str) -> subprocess.CompletedProcess[str]:
+    beside = Path(sys.executable).parent
+    return subprocess.run(
+        ["make", "-s", "-C", project, target],
+        capture_output=True,
+        text=True,
+        env={**stages.environment, "PATH": f"{beside}:{stages.environment['PATH']}", **variables},
+        check=False,
+    )
+
+
+def judge(project: Path, stages: Stages) -> str:
+    """Compile a project's variant and return what the verdict prints."""
+    built = _make(project, "recompile", stages)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return _make(project, "validate-variant", stages).stderr

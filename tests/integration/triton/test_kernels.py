@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from triton_package import PROGRAMS
+from triton_package import PROGRAMS, judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KERNELS = PROGRAMS / "kernels.py"
 # function of kernels.py -> its kernel, a right edit and a wrong one: (old text, new text)
@@ -24,23 +26,6 @@ EDITS = {
     "attention": ("attention_kernel", ("largest = higher", "largest = tl.maximum(higher, largest)"),
                   ("shrink[:, None] +", "1.0 +")),
 }  # fmt: skip
-
-
-def make(project: Path, target: str, stages, **variables: str) -> subprocess.CompletedProcess[str]:
-    beside = Path(sys.executable).parent
-    return subprocess.run(
-        ["make", "-s", "-C", project, target],
-        capture_output=True,
-        text=True,
-        env={**stages.environment, "PATH": f"{beside}:{stages.environment['PATH']}", **variables},
-        check=False,
-    )
-
-
-def judge(project: Path, stages) -> str:
-    built = make(project, "recompile", stages)
-    assert built.returncode == 0, built.stdout + built.stderr
-    return make(project, "validate-variant", stages).stderr
 
 
 def edit(project: Path, old: str, new: str) -> None:

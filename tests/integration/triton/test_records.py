@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from triton_package import PROGRAMS
+from triton_package import PROGRAMS, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,11 @@ def test_a_record_holds_the_call_and_all_that_the_kernel_reaches(with_triton):
     triton = with_triton.show(digest)["kernel"]["triton"]
     assert triton["parameter_names"] == ["x", "y", "out", "n", "BLOCK", "LOW", "CHANGE"]
     assert dict(triton["signature"])["x"] == "*fp32"
-    assert values(triton["constexprs"]) == {"BLOCK": "256", "LOW": "-inf", "CHANGE": "__main__:negate"}
+    assert values(triton["constexprs"]) == {
+        "BLOCK": "256",
+        "LOW": "float('-inf')",
+        "CHANGE": "__main__:negate",
+    }
     assert values(triton["options"])["num_warps"] == "4"
     assert ["x", "tt.divisibility", "16"] in triton["specialization"]
     functions = {each["qualified_name"]: each for each in triton["functions"]}
@@ -121,8 +125,86 @@ def test_what_cannot_stand_alone_becomes_instructions_and_is_named(with_triton):
     (digest,) = with_triton.capture("odd", sys.executable, script)
     source = with_triton.run("locate", digest).must().digests[0]
     made = with_triton.run("generate", source, "-o", with_triton.folder / "project").must()
-    assert "KIND is a Python object of type Kind" in made.err
+    assert "KIND is a Python object of type __main__.Kind" in made.err
     assert (with_triton.folder / "project/kernel_variant.s").exists()
+
+
+ODD = """
+import enum, os, sys
+import numpy as np, triton, triton.language as tl
+from arrays import Array
+\f
+class Mask(enum.Enum):
+    LEFT = 1
+
+mask, columns, DEFAULT = Mask.LEFT, Mask.LEFT, tl.constexpr(2.0)
+
+n = tl.constexpr(3)
+
+@triton.jit
+def triple(x):
+    return x * n
+
+def make(n):
+    @triton.jit
+    def scale(x):
+        return x * n
+    return scale
+
+double = make(tl.constexpr(2))
+
+@triton.constexpr_function
+def square(n):
+    return n * n
+
+@triton.jit
+def by(x, factor: tl.constexpr = DEFAULT):
+    return x * factor
+
+def name_it(specialization):
+    return f"kernel_of_{specialization.constants['BLOCK']}"
+
+@triton.jit(repr=name_it)
+def kernel(pair, COMBINE: tl.constexpr, BLOCK: tl.constexpr):
+    mask = tl.arange(0, BLOCK)
+    x = tl.load(pair[0] + mask)
+    columns = COMBINE(x, x)
+    tl.store(pair[1] + mask, double(x) + triple(by(x)) + columns + square(BLOCK))
+
+open(__file__, "a").write("# changed while it ran")
+with open(__file__) as file:
+    lines = file.readlines()
+x, y = Array(np.ones(64, np.float32)), Array(np.zeros(64, np.float32))
+kernel[(1,)]((x, y), tl.standard._sum_combine, 64)
+if not (y.read() == 2 + 6 + 2 + 64 * 64).all():
+    sys.exit(str(y.read()))
+"""
+
+
+def test_odd_kernels_are_compiled_again_as_they_were(with_triton):
+    script = write(with_triton.folder, "odd.py", ODD)
+    with_triton.variables |= {"AMDGCN_USE_BUFFER_OPS": "0"}
+    (digest,) = with_triton.capture("kernel_of_64", sys.executable, script)
+    del with_triton.variables["AMDGCN_USE_BUFFER_OPS"]
+    triton = with_triton.show(digest)["kernel"]["triton"]
+    assert ["AMDGCN_USE_BUFFER_OPS", "false"] in triton["environment"]
+    project = with_triton.folder / "project"
+    with_triton.run("generate", with_triton.run("locate", digest).must().digests[0], "-o", project).must()
+    text = (project / "kernel_variant.py").read_text()
+    assert "Mask" not in text
+    assert "Result: PASS  (byte-exact" in judge(project, with_triton)
+
+
+def test_a_start_of_python_imports_nothing_more(with_triton):
+    script = write(with_triton.folder, "look.py", """
+        import json, sys
+        json.dump(sorted(set(sys.modules)), open("seen", "w"))
+        """)  # fmt: skip
+    write(with_triton.folder, "random.py", "")
+    with_triton.run("capture", "-k", "none", "--", sys.executable, script).must(1)
+    seen = json.loads((with_triton.folder / "seen").read_text())
+    subprocess.run([sys.executable, script], env=with_triton.environment, cwd=with_triton.folder, check=True)
+    assert set(seen) - set(json.loads((with_triton.folder / "seen").read_text())) <= {"sitecustomize"}
 
 
 def test_the_program_sees_its_own_python(with_triton):
@@ -151,8 +233,9 @@ def test_the_program_sees_its_own_python(with_triton):
 def test_a_failure_of_the_recorder_is_told_and_harms_nothing(with_triton):
     script = write(with_triton.folder, "broken.py", f"""
         import sys
-        import kerncap_triton
-        kerncap_triton._describe_function = None
+        import triton
+        from kerncap_triton import records
+        records._describe_function = None
         sys.argv = ["kernels.py", "softmax"]
         exec(compile(open({str(KERNELS)!r}).read(), {str(KERNELS)!r}, "exec"))
         """)  # fmt: skip

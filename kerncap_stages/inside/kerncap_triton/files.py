@@ -1,0 +1,39 @@
+"""The folder of the records: what other processes of the program write to, too."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+
+FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder
+ERRORS = "errors"
+SOURCE_SUFFIX = ".py"
+RECORD_SUFFIX = ".json"
+
+_folder = os.environ.get(FOLDER, "")  # the program may change its environment later
+
+
+def exists(name: str) -> bool:
+    """Whether this file was written, by this process or another."""
+    return os.path.exists(os.path.join(_folder, name))
+
+
+def write(name: str, data: bytes) -> None:
+    """Write a file as a whole, or not at all. Another process may write the same one."""
+    if exists(name):
+        return
+    handle, temporary = tempfile.mkstemp(dir=_folder)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(temporary, os.path.join(_folder, name))
+
+
+def report(what: str) -> None:
+    """Tell the collector of a failure: what failed, and Python's last words. Never raises."""
+    try:
+        last = traceback.format_exc(limit=-1).strip().splitlines()[-1]
+        with open(os.path.join(_folder, ERRORS), "a", encoding="utf-8") as file:
+            file.write(f"{what}: {last}\n")
+    except Exception:
+        pass

@@ -1,0 +1,69 @@
+"""The names that a jitted function reads from outside, as Triton looks them up."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import TYPE_CHECKING, Any, Iterator
+
+from .values import is_tritons
+
+if TYPE_CHECKING:
+    from types import FunctionType
+
+# The standard library's modules that kernels use for constants; a project imports them.
+_STANDARD = frozenset({"builtins", "math"})
+
+
+def find_used(jitted: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names that a function reads from outside, with what they stand for: ``x``, ``module.x``."""
+    function = jitted.fn
+    definition: Any = ast.parse(jitted.src).body[0]
+    known = dict(function.__globals__)
+    known.update(_read_closure(function))
+    yield from _find_names([definition.args], known)  # defaults and annotations
+    local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+    yield from _find_names(definition.body, {name: known[name] for name in known.keys() - local})
+
+
+def _read_closure(function: FunctionType) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):  # noqa: B905 - Python 3.9
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found
+
+
+def _find_names(nodes: list[Any], known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    waiting: list[ast.AST] = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        path = _read_path(node)
+        if path is None or path[0] not in known:
+            waiting += ast.iter_child_nodes(node)
+        else:
+            yield _follow(path, known[path[0]])
+
+
+def _read_path(node: ast.AST) -> list[str] | None:
+    """Return ``x.y.z`` as its parts; None for other expressions."""
+    path: list[str] = []
+    while isinstance(node, ast.Attribute):
+        path.insert(0, node.attr)
+        node = node.value
+    return [node.id, *path] if isinstance(node, ast.Name) else None
+
+
+def _follow(path: list[str], value: Any) -> tuple[str, Any]:
+    """Follow a path through the program's modules, as far as they are modules; not into Triton's own."""
+    name = path[0]
+    for part in path[1:]:
+        if not inspect.ismodule(value) or is_tritons(value.__name__) or value.__name__ in _STANDARD:
+            break
+        if part not in vars(value):  # a module may make it when it is asked
+            break
+        value = vars(value)[part]
+        name = f"{name}.{part}"
+    return name, value
