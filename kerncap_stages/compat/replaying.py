@@ -14,6 +14,7 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.options import ReplayOptions
+from kerncap_stages.validate.timed.runs import judge_timed_runs
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -47,7 +48,7 @@ def replay_project(
         hip_launch=hip_launch,
         timeout_s=timeout_s,
     )
-    digest, manifest, _ = run_replay(store, capture, options)
+    digest, manifest, _ = run_replay(store, capture, options, judge_timed_runs)
     captured = load_as(store, capture, Capture)
     timing = manifest.timing
     return ReplayResult(

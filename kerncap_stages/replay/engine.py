@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.project.unedited import find_unedited
@@ -13,15 +16,25 @@ from kerncap_stages.replay.runner import replay_capture
 from kerncap_stages.replay.variant import WHAT_TO_GIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.replay import Replay
     from kerncap_stages.replay.options import ReplayOptions
-    from kerncap_stages.replay.report import ReplayResult
+    from kerncap_stages.replay.report import ReplayResult, WrongRuns
     from kerncap_stages.store import Store
 
+    # Of a capture's timed runs with a variant; None if all were right.
+    Judges = Callable[[Store, Digest, Capture, Path, ReplayResult, Path], WrongRuns | None]
 
-def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Digest, Replay, ReplayResult]:
+
+def run_replay(
+    store: Store, digest: Digest, options: ReplayOptions, judge: Judges
+) -> tuple[Digest, Replay, ReplayResult]:
     """Replay a capture and publish the result, which may be a fault, a crash or a time-out.
+
+    judge: called with the capture, the variant, the result and the folder of states if timed runs of a
+    variant left other states than the golden one. If it finds a wrong one, the result has no times.
 
     Raises UsageError, Refused, DeviceError or ArtifactError if it cannot be run.
     """
@@ -33,7 +46,12 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
             hint=f"give {WHAT_TO_GIVE[capture.environment.backend]}",
         )
     try:
-        result = replay_capture(store, capture, options.make_request(capture))
+        with TemporaryFolder("states") as name:
+            request = replace(options.make_request(capture), states_folder=Path(name))
+            result = replay_capture(store, capture, request)
+            if options.variant is not None and any(result.variant_states):
+                wrong = judge(store, digest, capture, options.variant, result, Path(name))
+                result = result if wrong is None else result.without_times(wrong)
     except KerncapError as error:
         raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
     unedited = find_unedited(store, digest) if options.interleave else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import ArtifactError, DeviceError, KerncapError, Refused, UsageError
@@ -45,6 +45,19 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
+class WrongRuns:
+    """Timed runs of a variant that left something wrong; ``reasons``: why, for people.
+
+    unknown: how many could not be judged, because too many runs left different states.
+    """
+
+    wrong: int
+    unknown: int
+    runs: int
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ReplayResult:
     """The result of a replay. Times are from the device's clock, in the order of the runs.
 
@@ -57,6 +70,11 @@ class ReplayResult:
     exit_signal: int | None = None
     baseline_ns: tuple[int, ...] = ()
     variant_ns: tuple[int, ...] = ()
+    # What each timed run left: 0 is the golden state, others are numbers of dumped states.
+    # Empty: not compared.
+    baseline_states: tuple[int, ...] = ()
+    variant_states: tuple[int, ...] = ()
+    first_state: int = 0  # what the first timed run left; the dumps of other states have what differs from it
     variant_loaded: tuple[int, int] = (0, 0)  # address and size of the variant's code object
     baseline_instructions: int | None = None
     variant_instructions: int | None = None
@@ -74,6 +92,19 @@ class ReplayResult:
     device_name: str = ""
     device_isa: str = ""
     runtime_version: str = ""
+
+    wrong_runs: WrongRuns | None = None  # then there are no times
+
+    def without_times(self, wrong: WrongRuns) -> ReplayResult:
+        """Return this result for runs that were wrong: the time of work that was not done says nothing."""
+        return replace(
+            self,
+            wrong_runs=wrong,
+            baseline_ns=(),
+            variant_ns=(),
+            baseline_instructions=None,
+            variant_instructions=None,
+        )
 
     @property
     def matches_golden(self) -> bool | None:
@@ -109,6 +140,9 @@ def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         exit_code=exit_code,
         baseline_ns=tuple(report.get("baseline_ns", ())),
         variant_ns=tuple(report.get("variant_ns", ())),
+        baseline_states=tuple(report.get("baseline_states", ())),
+        variant_states=tuple(report.get("variant_states", ())),
+        first_state=report.get("first_state", 0),
         variant_loaded=tuple(report.get("variant_loaded", (0, 0))),
         compared=report.get("compared", False),
         compared_size_bytes=report.get("compared_bytes", 0),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kerncap_stages.manifests.replay import Comparison, Overrides, Replay
-    from kerncap_stages.replay.report import ReplayResult
+    from kerncap_stages.replay.report import ReplayResult, WrongRuns
 
 _MAX_MISMATCHES = 8
 
@@ -22,6 +22,8 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
     if made.outcome is not ReplayOutcome.COMPLETED:
         yield f"the replay {made.outcome.value.replace('_', ' ')}: {made.explanation}"
         return
+    if result.wrong_runs is not None:
+        yield from _describe_wrong_runs(result.wrong_runs)
     if made.timing is not None:
         timing = made.timing
         median, shortest, longest = map(
@@ -62,6 +64,19 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
         yield f"not compared: there is no golden state for this launch{_describe_shape(made.plan.overrides)}"
     for note in result.notes:
         yield f"note: {note}"
+
+
+def _describe_wrong_runs(found: WrongRuns) -> Iterator[str]:
+    if found.wrong:
+        yield f"wrong in {found.wrong} of {formats.count(found.runs, 'timed run')}, so no times are shown"
+    else:
+        yield (
+            f"{found.unknown} of {formats.count(found.runs, 'timed run')} could not be judged, so no times "
+            "are shown: too many runs left different memory"
+        )
+    for reason in found.reasons:
+        yield f"  {reason}"
+    yield "  next: `kc-validate` of the variant, with the bounds within which it is right"
 
 
 def _describe_shape(overrides: Overrides) -> str:

@@ -69,6 +69,7 @@ class ReplayRequest:
     hip_launch: bool = False
     verify: bool = True
     dump_folder: Path | None = None
+    states_folder: Path | None = None  # dump what timed runs leave that is not the golden state
     changes_only: bool = False  # dump only chunks that changed; the rest of the file is a hole
     grid_work_items: tuple[int, int, int] | None = None
     block_work_items: tuple[int, int, int] | None = None
@@ -203,6 +204,8 @@ def _make_arguments(request: ReplayRequest) -> list[str]:
                 hint="give another folder",
             ) from error
         words += ["--dump-output", str(request.dump_folder)]
+    if request.states_folder is not None:
+        words += ["--states", str(request.states_folder)]
     for flag, shape in (("--grid", request.grid_work_items), ("--block", request.block_work_items)):
         if shape is not None:
             words += [flag, ",".join(map(str, shape))]

@@ -106,7 +106,6 @@ class ProcessReplayer:
     ) -> None:
         """``timeout_s``: time limit of a run. ``standbys``: replayer processes that were started before."""
         self._store = store
-        self._captured_code = capture.code_digest
         self._size_bytes = sum(region.size_bytes for region in capture.regions)
         self._timeout_s = timeout_s
         self._first_run_s: float | None = None
@@ -150,7 +149,7 @@ class ProcessReplayer:
                 return None
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
-            relocation = self._make_relocation(first.capture, variant, result)
+            relocation = make_relocation(self._store, first.capture, variant, result)
             runs = [self._store_run(folder, first.capture, result, relocation)]
             for start, each in zip(further, folders, strict=True):
                 outputs = store_outputs(self._store, start.capture, each, relocation, first.pre_states)
@@ -207,7 +206,7 @@ class ProcessReplayer:
         if missing is not None:
             what = f"the replay gave no complete state of region {missing.base_address:#x}"
             return Run(ReplayOutcome.CRASHED, what, {})
-        relocation = self._make_relocation(start.capture, variant, result)
+        relocation = make_relocation(self._store, start.capture, variant, result)
         return self._store_run(folder, start.capture, result, relocation)
 
     def _store_run(
@@ -228,12 +227,14 @@ class ProcessReplayer:
             result.ran_once,
         )
 
-    def _make_relocation(
-        self, capture: Capture, variant: Path | None, result: ReplayResult
-    ) -> Relocation | None:
-        own = find_own_code(capture)
-        if variant is None or own is None:
-            return None
-        captured = self._store.get(self._captured_code)
-        code = extract_variant_code(variant.read_bytes(), capture)
-        return Relocation(captured, own.load_address, code, *result.variant_loaded)
+
+def make_relocation(
+    store: Store, capture: Capture, variant: Path | None, result: ReplayResult
+) -> Relocation | None:
+    """Return what replaces addresses of a variant's code by the captured ones; None if there are none."""
+    own = find_own_code(capture)
+    if variant is None or own is None:
+        return None
+    captured = store.get(capture.code_digest)
+    code = extract_variant_code(variant.read_bytes(), capture)
+    return Relocation(captured, own.load_address, code, *result.variant_loaded)

@@ -50,7 +50,8 @@ const Variable* Engine::variable_at(std::uint64_t address) const {
   return nullptr;
 }
 
-Result<void> Engine::compare(const Candidate& last) {
+Result<Comparison> Engine::compare(const Candidate& last) {
+  Comparison comparison;
   std::vector<ChunkJob> jobs;
   for (std::size_t r = 0; r < m_plan.regions.size(); ++r) {
     const Region& region = m_plan.regions[r];
@@ -59,8 +60,8 @@ Result<void> Engine::compare(const Candidate& last) {
       const bool is_same = m_unchanged.is_known(region, i) && region.pre->chunks[i] == region.post->chunks[i];
       if (!is_same) jobs.push_back({region.post, i, r});
     }
-    m_outcome.compared = true;
-    m_outcome.compared_bytes += region.bytes;
+    comparison.compared = true;
+    comparison.bytes += region.bytes;
   }
   std::vector<std::byte> actual;
   std::vector<std::byte> before;
@@ -95,36 +96,36 @@ Result<void> Engine::compare(const Candidate& last) {
     }
     return {};
   });
-  if (!done) return done;
-  m_outcome.differences = differences.list();
-  const Result<bool> wrote_variable = compare_variables(last);
+  if (!done) return done.error();
+  comparison.differences = differences.list();
+  const Result<bool> wrote_variable = compare_variables(last, comparison);
   if (!wrote_variable) return wrote_variable.error();
   weigh_untouched(untouched.list(), !written.empty() || wrote_variable.value(),
-                  [&](const Difference& each) { return written.contains(m_plan.region_at(each.base)); });
-  return {};
+                  [&](const Difference& each) { return written.contains(m_plan.region_at(each.base)); }, comparison);
+  return comparison;
 }
 
 // Threads of the program that only write memory go on during a capture: what changed in memory of the host and is as before
 // after a run was theirs, unless the run did nothing at all.
 void Engine::weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
-                             const std::function<bool(const Difference&)>& was_written_beside) {
+                             const std::function<bool(const Difference&)>& was_written_beside, Comparison& comparison) {
   for (const Difference& part : untouched) {
     char name[32];
     std::snprintf(name, sizeof name, "0x%lx", part.base);
     const std::string where = std::string("region ") + name + " (host memory)";
     const std::string bytes = std::to_string(part.bytes) + (part.bytes == 1 ? " byte" : " bytes");
     if (!wrote_anything) {
-      m_outcome.differences.push_back(part);
-      m_outcome.notes.push_back("the kernel wrote nothing at all: " + bytes + " of " + where + " changed while it ran in the " +
+      comparison.differences.push_back(part);
+      comparison.notes.push_back("the kernel wrote nothing at all: " + bytes + " of " + where + " changed while it ran in the " +
                                 "program, by its own doing or by that of the program's threads, on which it may wait");
     } else if (was_written_beside(part) && m_plan.region_at(part.base)->kind == Kind::managed) {
       // Programs keep their outputs in managed memory, and loaders fill pinned memory.
-      m_outcome.differences.push_back(part);
+      comparison.differences.push_back(part);
     } else if (was_written_beside(part)) {
-      m_outcome.notes.push_back(bytes + " of " + where + " were changed by the program itself while the kernel ran, which " +
+      comparison.notes.push_back(bytes + " of " + where + " were changed by the program itself while the kernel ran, which " +
                                 "leaves them alone");
     } else {
-      m_outcome.notes.push_back(where + " was changed by the program itself while the kernel ran, which wrote nothing at all " +
+      comparison.notes.push_back(where + " was changed by the program itself while the kernel ran, which wrote nothing at all " +
                                 "there");
     }
   }
@@ -132,7 +133,7 @@ void Engine::weigh_untouched(const std::vector<Difference>& untouched, bool wrot
 
 // Those that lie in no captured region: a back end that does not know where its code objects are has only them.
 // Returns whether the run wrote one.
-Result<bool> Engine::compare_variables(const Candidate& last) {
+Result<bool> Engine::compare_variables(const Candidate& last, Comparison& comparison) {
   bool wrote = false;
   for (const Variable& variable : m_plan.variables) {
     const Region* region = m_plan.region_at(variable.address);
@@ -145,8 +146,8 @@ Result<bool> Engine::compare_variables(const Candidate& last) {
     } else if (Result<void> read = m_driver.read(m_plan.place_of_code(), *address, actual); !read) {
       return read.error();
     }
-    m_outcome.compared = true;
-    m_outcome.compared_bytes += variable.bytes;
+    comparison.compared = true;
+    comparison.bytes += variable.bytes;
     m_functions.take_back(actual);
     Difference difference{variable.name, variable.address, 0, 0};
     const Result<std::vector<std::byte>> golden = read_memory(*m_store, *variable.post);
@@ -154,7 +155,7 @@ Result<bool> Engine::compare_variables(const Candidate& last) {
     for (std::size_t i = 0; i < actual.size(); ++i) {
       if (actual[i] != golden.value()[i] && difference.bytes++ == 0) difference.first_offset = i;
     }
-    if (difference.bytes != 0) m_outcome.differences.push_back(difference);
+    if (difference.bytes != 0) comparison.differences.push_back(difference);
     else if (variable.post != variable.pre) wrote = true;
   }
   return wrote;

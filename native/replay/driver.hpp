@@ -36,6 +36,8 @@ struct Code {
   virtual ~Code() = default;
   // Where a variable of that name is now, if the code object has one of that size.
   [[nodiscard]] virtual std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const;
+  // Everything of it that its kernels may write, as far as that can be told: a variant's is put back between timed runs.
+  [[nodiscard]] virtual std::vector<AddressRange> own_data() const { return {}; }
 
   std::uint64_t load_address = 0;
   std::uint64_t load_bytes = 0;

@@ -22,11 +22,11 @@ Result<void> Engine::read_state(const Candidate& last, const Region& region, std
 }
 
 // With changes only, what is as it was before is left out.
-Result<void> Engine::dump(const Candidate& last, const std::string& folder) {
+Result<void> Engine::dump(const Candidate& last, const std::string& folder, bool changes_only) {
   constexpr std::uint64_t k_piece = 4 << 20;
   std::vector<std::byte> buffer;
   for (const Region& region : m_plan.regions) {
-    const Memory* before = m_options.changes_only ? region.pre : nullptr;
+    const Memory* before = changes_only ? region.pre : nullptr;
     const std::uint64_t piece = before == nullptr ? k_piece : before->chunk_bytes;
     StateFile file(folder, region, before != nullptr);
     for (std::uint64_t at = 0; at < region.bytes; at += piece) {

@@ -140,7 +140,8 @@ Result<void> Engine::add(bool is_variant, std::optional<std::uint64_t> at) {
   auto& [code, is_linked] = loaded.value();
   auto variables = std::make_unique<MovedVariables>(m_plan, m_driver, *code, is_variant, is_linked);
   auto* times = is_variant ? &m_outcome.variant_ns : &m_outcome.baseline_ns;
-  m_candidates.push_back({std::move(code), std::move(variables), times});
+  auto* states = is_variant ? &m_outcome.variant_states : &m_outcome.baseline_states;
+  m_candidates.push_back({std::move(code), std::move(variables), times, states});
   return {};
 }
 
@@ -233,6 +234,12 @@ Result<void> Engine::save_write_set() {
       }
     }
   }
+  // What a code object counts or keeps in variables of its own does not outlive a run that is timed.
+  if (m_options.timed && !m_plan.variant.empty()) {
+    for (const AddressRange& own : m_candidates.back().code->own_data()) {
+      if (own.bytes != 0) parts.push_back({&m_code_place, {own.base, own.bytes}});
+    }
+  }
   return m_driver.save(parts);
 }
 
@@ -241,7 +248,10 @@ Result<void> Engine::run_all() {
   for (std::uint64_t i = 0; i < runs; ++i) {
     m_progress.tell("run", i, runs);
     for (Candidate& candidate : m_candidates) {
-      if (Result<void> ran = run_once(candidate, i >= m_options.warmup); !ran) return ran;
+      const bool counts = i >= m_options.warmup;
+      if (Result<void> ran = run_once(candidate, counts); !ran) return ran;
+      if (!counts || !m_options.timed || !m_options.compare) continue;
+      if (Result<void> judged = judge(candidate); !judged) return judged;
     }
   }
   return {};
@@ -290,7 +300,8 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
 
 Result<void> Engine::finish(Candidate& last) {
   if (!m_options.compare && m_options.dump_folder.empty()) return {};
-  if (Result<void> looked = m_unchanged.look(); !looked) return looked;
+  const bool was_judged = m_judged != nullptr;
+  if (Result<void> looked = was_judged ? Result<void>() : m_unchanged.look(); !looked) return looked;
   if (Result<void> collected = last.variables->collect(); !collected) return collected;
   if (Result<void> looked = look_outside(); !looked) return looked;
   if (m_function_words != 0) {
@@ -305,9 +316,17 @@ Result<void> Engine::finish(Candidate& last) {
     }
   }
   if (m_options.compare) {
-    if (Result<void> compared = compare(last); !compared) return compared;
+    // Where no device compares, later runs were not compared everywhere.
+    const bool is_known = was_judged && (!m_first || m_driver.watch() != nullptr);
+    Result<Comparison> compared = is_known ? m_comparisons.at(last.states->back()) : compare(last);
+    if (!compared) return compared.error();
+    m_outcome.compared = compared.value().compared;
+    m_outcome.compared_bytes = compared.value().bytes;
+    m_outcome.differences = std::move(compared.value().differences);
+    for (std::string& note : compared.value().notes) m_outcome.notes.push_back(std::move(note));
   }
-  return m_options.dump_folder.empty() ? Result<void>() : dump(last, m_options.dump_folder);
+  if (m_options.dump_folder.empty()) return {};
+  return dump(last, m_options.dump_folder, m_options.changes_only);
 }
 
 Result<void> Engine::look_outside() {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "replay/plan.hpp"
 #include "replay/progress.hpp"
 #include "replay/references.hpp"
+#include "replay/repeats.hpp"
 #include "replay/stored_functions.hpp"
 #include "replay/unchanged.hpp"
 
@@ -32,6 +34,7 @@ struct Options {
   bool restore_all = false;               // between runs, whatever the captured kernel writes
   bool timed = true;                      // whether anybody wants to know how long a run takes
   std::string dump_folder;
+  std::string states_folder;              // for what timed runs leave that is not the golden state; empty: not wanted
   bool changes_only = false;              // dump only the chunks that are not as they were before
   bool quiet = false;                     // no output but the report
   std::string report_file;                // empty: standard output
@@ -50,9 +53,22 @@ struct Difference {
   std::uint64_t bytes;
 };
 
+// What a run left, compared with the golden state.
+struct Comparison {
+  bool compared = false;
+  std::uint64_t bytes = 0;
+  std::vector<Difference> differences;
+  std::vector<std::string> notes;         // for people
+};
+
 struct Outcome {
   std::vector<std::uint64_t> baseline_ns;
   std::vector<std::uint64_t> variant_ns;
+  // What each timed run left, as a number: 0 is the golden state, others are those of the folder's `state_N`; empty where
+  // nothing was compared.
+  std::vector<std::uint64_t> baseline_states;
+  std::vector<std::uint64_t> variant_states;
+  std::uint64_t first_state = 0;          // of these: the others' files have what differs from it
   std::uint64_t variant_address = 0;      // where the variant's code object lay
   std::uint64_t variant_bytes = 0;
   std::uint64_t restored_bytes = 0;
@@ -71,7 +87,7 @@ struct Outcome {
 class Engine {
  public:
   Engine(const Plan& plan, const Options& options, Driver& driver)
-      : m_plan(plan), m_options(options), m_driver(driver), m_progress(options.progress_file), m_unchanged(plan, driver) {}
+      : m_plan(plan), m_options(options), m_driver(driver), m_progress(options.progress_file), m_unchanged(plan, driver), m_code_place(plan.place_of_code()) {}
 
   [[nodiscard]] core::Result<Outcome> run(const std::vector<Range>& ranges);
   // Whether the error that run() returned is the kernel's own doing.
@@ -83,6 +99,7 @@ class Engine {
     std::unique_ptr<Code> code;
     std::unique_ptr<MovedVariables> variables;
     std::vector<std::uint64_t>* times;
+    std::vector<std::uint64_t>* states;     // of its timed runs
   };
 
   core::Result<void> place(const std::vector<Range>& ranges);
@@ -103,11 +120,16 @@ class Engine {
   core::Result<void> run_once(Candidate& candidate, bool counts);
   core::Result<void> take_times();
   core::Result<void> finish(Candidate& last);
-  core::Result<void> compare(const Candidate& last);
-  core::Result<bool> compare_variables(const Candidate& last);
+  core::Result<Comparison> compare(const Candidate& last);
+  core::Result<bool> compare_variables(const Candidate& last, Comparison& comparison);
   void weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
-                       const std::function<bool(const Difference&)>& was_written_beside);
-  core::Result<void> dump(const Candidate& last, const std::string& folder);
+                       const std::function<bool(const Difference&)>& was_written_beside, Comparison& comparison);
+  core::Result<void> dump(const Candidate& last, const std::string& folder, bool changes_only);
+  // Of timed runs.
+  core::Result<void> judge(Candidate& candidate);
+  core::Result<std::uint64_t> judge_first(Candidate& candidate);
+  core::Result<std::uint64_t> judge_further(Candidate& candidate);
+  [[nodiscard]] core::Result<std::string> folder_of_state(std::uint64_t number) const;
   core::Result<void> repeat(Candidate& candidate);
   core::Result<void> run_states(Candidate& candidate);
   core::Result<void> change(const State& state);
@@ -128,6 +150,14 @@ class Engine {
   StoredFunctions m_functions;
   std::uint64_t m_function_words = 0;     // of restored memory that were replaced
   Unchanged m_unchanged;
+  const Region m_code_place;              // its base is 0
+  // What the first timed run left, with which later ones are compared; and the states that runs left, by their names.
+  std::optional<Repeats> m_first;
+  const Candidate* m_judged = nullptr;
+  std::map<std::string, std::uint64_t> m_states;
+  std::map<std::uint64_t, Comparison> m_comparisons;
+  std::uint64_t m_last_state = 0;         // the highest number of one
+  std::uint64_t m_kept_bytes = 0;         // in files of states
   Outcome m_outcome;
   std::vector<std::vector<std::uint64_t>*> m_untold;  // launches whose times the driver will tell; null: they do not count
   bool m_is_fresh = true;                 // memory is as restored, and no run has changed it

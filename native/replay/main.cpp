@@ -31,7 +31,7 @@ constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES]%s [--no-verify]\n"
     "       [--repeats N] [--repeat-ms MS] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
-    "       [--parent PID] [--progress FILE]\n"
+    "       [--states DIR] [--parent PID] [--progress FILE]\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
@@ -81,6 +81,7 @@ bool parse(int argc, char** argv, const Driver& driver, std::string& plan, Optio
     else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--progress") options.progress_file = argv[++i];
     else if (word == "--dump-output") options.dump_folder = argv[++i];
+    else if (word == "--states") options.states_folder = argv[++i];
     else if (word == "--grid" && triple(value, options.grid)) ++i;
     else if (word == "--block" && triple(value, options.block)) ++i;
     else return false;

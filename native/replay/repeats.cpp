@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/digest.hpp"
 #include "replay/state_file.hpp"
 
 namespace kerncap::replay {
@@ -64,6 +65,25 @@ Result<bool> Repeats::differs() {
     if (data.value() != kept.data) m_differing.push_back(kept.chunk);
   }
   return !m_differing.empty();
+}
+
+Result<std::string> Repeats::name() const {
+  if (m_differing.empty()) return std::string();
+  core::Hasher hasher;
+  for (const Chunk& chunk : m_differing) {
+    const std::uint64_t address = chunk.region->base + chunk.offset();
+    hasher.update(std::as_bytes(std::span(&address, 1)));
+    const Result<std::vector<std::byte>> data = read(chunk);
+    if (!data) return data.error();
+    hasher.update(data.value());
+  }
+  return hasher.finish().hex();
+}
+
+std::uint64_t Repeats::differing_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Chunk& chunk : m_differing) bytes += chunk.bytes();
+  return bytes;
 }
 
 Result<void> Repeats::dump(const std::string& folder) const {

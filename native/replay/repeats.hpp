@@ -26,6 +26,10 @@ class Repeats {
   core::Result<void> keep();
   // After another: whether it left something else.
   core::Result<bool> differs();
+  // Names what the last run left: the same for runs that left the same. Empty: as the first.
+  [[nodiscard]] core::Result<std::string> name() const;
+  // Of the chunks that the last run left in another state than the first did.
+  [[nodiscard]] std::uint64_t differing_bytes() const;
   // The chunks that the last run left in another state than the first did, in files like those of the first.
   core::Result<void> dump(const std::string& folder) const;
 

@@ -39,6 +39,8 @@ std::string report_outcome(const Outcome& outcome, const Driver::Opened& device)
   out += ",\"device\":{\"name\":" + json_string(device.name) + ",\"isa\":" + json_string(device.isa) + "}";
   out += ",\"runtime_version\":" + json_string(device.runtime);
   out += ",\"baseline_ns\":" + list(outcome.baseline_ns) + ",\"variant_ns\":" + list(outcome.variant_ns);
+  out += ",\"baseline_states\":" + list(outcome.baseline_states) + ",\"variant_states\":" + list(outcome.variant_states);
+  out += ",\"first_state\":" + number(outcome.first_state);
   out += ",\"variant_loaded\":" + list({outcome.variant_address, outcome.variant_bytes});
   out += ",\"restored_bytes\":" + number(outcome.restored_bytes) + ",\"restore_ns\":" + number(outcome.restore_ns);
   out += ",\"compared\":" + std::string(outcome.compared ? "true" : "false");

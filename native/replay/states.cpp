@@ -28,7 +28,7 @@ Result<void> Engine::run_states(Candidate& candidate) {
     if (Result<void> collected = candidate.variables->collect(); !collected) return collected;
     const std::string folder = m_options.dump_folder + "/state_" + std::to_string(++m_outcome.states);
     if (Result<void> made = make_folder(folder); !made) return made;
-    if (Result<void> dumped = dump(candidate, folder); !dumped) return dumped;
+    if (Result<void> dumped = dump(candidate, folder, m_options.changes_only); !dumped) return dumped;
   }
   return m_plan.states.empty() ? Result<void>() : look_outside();
 }

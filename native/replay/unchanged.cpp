@@ -34,6 +34,11 @@ Result<void> Unchanged::look() {
   return {};
 }
 
+void Unchanged::forget() {
+  m_remembered.clear();
+  m_changed.clear();
+}
+
 bool Unchanged::is_known(const Region& region, std::size_t chunk) const {
   const auto found = m_changed.find(&region);
   return found != m_changed.end() && chunk < found->second.size() && !found->second[chunk];

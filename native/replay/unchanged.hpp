@@ -20,6 +20,8 @@ class Unchanged {
   core::Result<void> look();
   // Whether the device says that a chunk of a region's pre-state is as it was. False: nobody has looked.
   [[nodiscard]] bool is_known(const Region& region, std::size_t chunk) const;
+  // The device's copies are somebody else's from now on.
+  void forget();
   // Whether the device tells that of the region at all.
   [[nodiscard]] bool remembers(const Region& region) const { return m_changed.contains(&region); }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import add_store_option, emit, say
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.base import Dim3
+    from kerncap_stages.replay.report import WrongRuns
     from kerncap_stages.store import Store
 
 _MAX_BLOCK_WORK_ITEMS = 1024  # on AMD's and NVIDIA's GPUs
@@ -37,7 +38,7 @@ def replay_captures(
     """Replay each capture and print the digests of the replays.
 
     Returns the exit code of the worst replay: DEVICE if a kernel did not complete, ANSWER_IS_NO if the
-    captured kernel's results differ.
+    captured kernel's results differ or a timed run of a variant was wrong.
     """
     if options.variant is not None and options.variant.is_file():
         for note in warn_of_stale_variant(options.variant.parent, options.variant):
@@ -50,7 +51,9 @@ def replay_captures(
         if is_one_of_many:
             say(f"{make_printable(find_kernel_name(store, capture))}:")
         with show_phases(counting_bytes="restore") as report:
-            digest, made, result = run_replay(store, capture, replace(each, progress=report))
+            digest, made, result = run_replay(
+                store, capture, replace(each, progress=report), _judge_timed_runs
+            )
         for line in write_result_lines(made, result):
             say(add_store_option(line) if "next: " in line else line)
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
@@ -58,9 +61,15 @@ def replay_captures(
         emit(digest, made if as_json else None)
         if made.outcome is not ReplayOutcome.COMPLETED:
             worst = max(worst, ExitCode.DEVICE)
-        elif made.matches_golden is False and options.variant is None:
+        elif result.wrong_runs is not None or (made.matches_golden is False and options.variant is None):
             worst = max(worst, ExitCode.ANSWER_IS_NO)
     return worst
+
+
+def _judge_timed_runs(*what: Any) -> WrongRuns | None:
+    from kerncap_stages.validate.timed.runs import judge_timed_runs
+
+    return judge_timed_runs(*what)
 
 
 def _find_captures(

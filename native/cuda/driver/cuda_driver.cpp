@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/cubin.hpp"
 #include "cuda/driver/launch_limits.hpp"
 
 namespace kerncap::cuda {
@@ -32,6 +33,15 @@ struct CudaDriver::LoadedCode final : replay::Code {
     const CUresult status = driver().cuModuleGetGlobal_v2(&address, &size, module, name.c_str());
     if (status != CUDA_SUCCESS || size != bytes) return std::nullopt;
     return address;
+  }
+  // Those that the cubin names: of PTX, which the driver compiles, none is known.
+  [[nodiscard]] std::vector<replay::AddressRange> own_data() const override {
+    std::vector<replay::AddressRange> parts;
+    for (const CubinVariable& each : read_cubin(file).variables) {
+      const auto address = each.is_const ? std::nullopt : variable(std::string(each.name), each.bytes);
+      if (address) parts.push_back({*address, each.bytes});
+    }
+    return parts;
   }
 };
 

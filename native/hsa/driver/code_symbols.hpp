@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace kerncap::hsa {
 
@@ -13,5 +15,8 @@ namespace kerncap::hsa {
 // another one in each build: it does not count.
 [[nodiscard]] std::optional<std::uint64_t> data_symbol(std::span<const std::byte> file, std::string_view name,
                                                        std::uint64_t bytes);
+
+// What kernels may write of it, each part from the first loaded byte and its size.
+[[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> writable_data(std::span<const std::byte> file);
 
 }  // namespace kerncap::hsa

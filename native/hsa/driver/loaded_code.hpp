@@ -24,6 +24,11 @@ struct LoadedCode final : replay::Code {
     const auto offset = data_symbol(file, name, bytes);
     return offset ? std::optional(load_address + *offset) : std::nullopt;
   }
+  [[nodiscard]] std::vector<replay::AddressRange> own_data() const override {
+    std::vector<replay::AddressRange> parts;
+    for (const auto& [offset, bytes] : writable_data(file)) parts.push_back({load_address + offset, bytes});
+    return parts;
+  }
 
   const Runtime& runtime;
   HipLauncher* hip;                             // null: loaded through ROCr, with the two handles below

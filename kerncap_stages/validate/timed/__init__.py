@@ -1,0 +1,1 @@
+"""Judges what timed runs left: above ``validate``, which judges variants that are not timed."""
