@@ -83,6 +83,7 @@ class ReplayResult:
     mismatches: tuple[Mismatch, ...] = ()
     outside: tuple[tuple[int, int], ...] = ()  # address and length of writes outside of all regions
     repeats: tuple[int, int] = (0, 0)  # further runs from the same state; how many of them differed
+    unsettled: bool = False  # the variant's own variables still changed in the last further run
     states: int = 0  # further ones that it was run from
     ran_once: str = ""  # why there were no further runs
     notes: tuple[str, ...] = ()
@@ -152,6 +153,7 @@ def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         ),
         outside=tuple((base, size) for base, size in report.get("outside", ())),
         repeats=tuple(report.get("repeats", (0, 0))),
+        unsettled=report.get("unsettled", False),
         states=report.get("states", 0),
         ran_once=report.get("ran_once", ""),
         notes=tuple(report.get("notes", ())),

@@ -46,6 +46,7 @@ class Repeats:
     """Further runs from the same state, each compared with the first.
 
     budget_ms: when it is used up, no further run starts; there is at least one unless a run takes very long.
+    unsettled: how many runs there are, in a longer time, while the kernel's own variables change in each.
     kept: how many runs that differ from the first are dumped, into ``differing_1`` and so on.
     restore_all: restore the whole state between runs, not only what the captured kernel writes.
     """
@@ -54,6 +55,7 @@ class Repeats:
     budget_ms: int
     kept: int = 1
     restore_all: bool = True
+    unsettled: int = 0
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,7 @@ def _make_arguments(request: ReplayRequest) -> list[str]:
         words += ["--lds", str(request.dynamic_lds_bytes)]
     if request.repeats is not None:
         words += ["--repeats", str(request.repeats.count), "--repeat-ms", str(request.repeats.budget_ms)]
+        words += ["--unsettled-repeats", str(request.repeats.unsettled)]
         words += ["--keep-differing", str(request.repeats.kept)]
         words += ["--restore-all"] if request.repeats.restore_all else []
     return words

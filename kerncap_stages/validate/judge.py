@@ -46,6 +46,7 @@ from kerncap_stages.validate.nondeterminism import (
     count_nondeterministic_bytes,
     describe_differing,
     explain_nondeterminism,
+    explain_runs,
     plan_repeats,
     replay_repeatedly,
 )
@@ -152,8 +153,7 @@ class Judge:
         wanted = Expectation(self._captured, golden, self._settings.bounds)
         judgement = self._comparison.judge_outputs(judgement.note(*notes), wanted, run)
         judgement = replace(judgement, variant_runs=1 + run.further_runs)
-        if run.ran_once:
-            judgement = judgement.note(f"the variant was run once from each state: {run.ran_once}")
+        judgement = judgement.note(*explain_runs(run))
         return self._judge_further(judgement, wanted, run), golden
 
     def _judge_captured_kernel(self) -> Judgement:
@@ -199,7 +199,7 @@ class Judge:
             others = self._explorer.reach.others[:MAX_REGIONS]
             judgement, _ = self._judge_each(judgement, variant, others, golden)
         if judgement.passed:
-            judgement = self._judge_fresh(judgement, variant, golden)
+            judgement = self._judge_fresh(judgement, variant)
         if judgement.passed and not judgement.knows_writes:
             judgement = judgement.fail(NOTHING_KNOWN)
         return judgement
@@ -222,17 +222,17 @@ class Judge:
                 judgement = self._judge_from(judgement, variant, baseline)
         return judgement, perturbed
 
-    def _judge_fresh(self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef]) -> Judgement:
+    def _judge_fresh(self, judgement: Judgement, variant: Path) -> Judgement:
         """Judge a variant with unreached memory perturbed and fresh values of inputs."""
         unreached, not_perturbed = self._explorer.unreached
         inputs, not_fresh = self._explorer.inputs
         judgement = judgement.note(*explain_unreached(not_perturbed))
         if self._seed is None:
-            return self._judge_unreached(judgement, variant, golden, unreached)
+            return self._judge_unreached(judgement, variant, unreached)
         judgement = judgement.note(*explain_not_fresh(not_fresh))
         found = self._explorer.fresh.find_baseline() if inputs else None
         if found is None or not found[1]:
-            judgement = self._judge_unreached(judgement, variant, golden, unreached)
+            judgement = self._judge_unreached(judgement, variant, unreached)
         if found is None:
             return judgement.note(NOT_FRESH) if inputs and judgement.passed else judgement
         baseline, _ = found
@@ -248,24 +248,18 @@ class Judge:
             return judgement
         return judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
 
-    def _judge_unreached(
-        self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef], regions: Sequence[Region]
-    ) -> Judgement:
+    def _judge_unreached(self, judgement: Judgement, variant: Path, regions: Sequence[Region]) -> Judgement:
         """Judge a variant from a state in which memory that no known pointer leads to is perturbed.
 
         A kernel may reach that memory by arithmetic on another address. If the captured kernel's outputs do
-        not change, it does not reach it. The variant is run all the same, unless fresh values are not wanted:
-        it may write there what was there before.
+        not change, it does not reach it. The variant is run all the same: it may write there what was there
+        before.
         """
         if not regions:
             return judgement
         found = self._explorer.find_joint_baseline(regions)
         if found is None:
             return judgement.note(UNREACHED_NOT_PERTURBED)
-        before = self._captured.pre_states
-        as_captured = {base: post for base, post in golden.items() if post != before.get(base)}
-        if self._seed is None and found.changed == as_captured:
-            return judgement
         return self._judge_from(judgement, variant, found)
 
     def _judge_from(self, judgement: Judgement, variant: Path, baseline: BaselineRun) -> Judgement:
@@ -347,4 +341,4 @@ class Judge:
         return {each.base_address: each.post for each in regions if each.post is not None}
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
-        return plan_repeats(self._settings, self._capture, is_perturbed=is_perturbed)
+        return plan_repeats(self._settings, self._capture, self._seed, is_perturbed=is_perturbed)

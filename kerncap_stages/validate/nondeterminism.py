@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from kerncap_stages.replay.runner import Repeats
@@ -24,6 +25,8 @@ _MAX_REPLAYS = 8
 # Runs of a variant from the captured state, and the time for them; on a real GPU it is mostly enough for all.
 _MAX_RUNS = 32
 _BUDGET_MS = 100
+# A variant that counts its launches is run more often than that. It cannot know how often.
+_UNSETTLED_RUNS = range(64, 129)
 # Up to these limits the whole state is restored between runs; beyond them, only what the captured kernel
 # writes.
 _MAX_REGIONS = 1000
@@ -36,9 +39,12 @@ KEPT_MEMORY = (
 )
 
 
-def plan_repeats(settings: JudgeSettings, capture: Capture, *, is_perturbed: bool) -> Repeats | None:
+def plan_repeats(
+    settings: JudgeSettings, capture: Capture, seed: int | None, *, is_perturbed: bool
+) -> Repeats | None:
     """Decide how often a variant is run again from a state; None: not at all.
 
+    seed: decides how many runs there are of a variant whose own variables change in each.
     From a perturbed state a kernel may write other bytes than it did, so the whole state must be restored.
     """
     wanted = settings.variant_runs or _MAX_RUNS
@@ -49,7 +55,11 @@ def plan_repeats(settings: JudgeSettings, capture: Capture, *, is_perturbed: boo
         return Repeats(1, budget_ms=0) if is_small else None
     budget_ms = _BUDGET_MS if settings.variant_runs is None else int(settings.timeout_s * 500)
     kept = 1 if settings.bounds.is_exact else _KEPT_WITH_BOUNDS
-    return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small)
+    unsettled = 0
+    if settings.variant_runs is None:
+        chance = secrets.randbelow(len(_UNSETTLED_RUNS)) if seed is None else seed
+        unsettled = _UNSETTLED_RUNS[chance % len(_UNSETTLED_RUNS)]
+    return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small, unsettled=unsettled)
 
 
 def _is_small(capture: Capture) -> bool:
@@ -115,6 +125,18 @@ def explain_nondeterminism(run: Run) -> str:
         f"not deterministic: {run.differing_runs} of {run.further_runs} further runs of the variant from the "
         "same state gave other outputs than its first: a race, or memory that it keeps between runs"
     )
+
+
+def explain_runs(run: Run) -> list[str]:
+    """Explain what the number of runs of a variant leaves open."""
+    if run.ran_once:
+        return [f"the variant was run once from each state: {run.ran_once}"]
+    if run.unsettled:
+        return [
+            f"variables of the variant's own still changed after {run.further_runs} further runs from the "
+            "same state: it may count its launches, and what later ones do is not known"
+        ]
+    return []
 
 
 def describe_differing(differing: Mapping[int, int]) -> str:

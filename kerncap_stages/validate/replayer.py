@@ -53,6 +53,7 @@ class Run:
     differing_runs: int = 0  # how many of these gave other outputs than the first
     differing: tuple[Mapping[int, MemoryRef], ...] = ()  # outputs of the first few of these
     ran_once: str = ""  # why there are no further runs, if some were requested
+    unsettled: bool = False  # its own variables still changed in the last further run
     in_turn: bool = False  # in a process that had run from another state before
 
     @property
@@ -225,6 +226,7 @@ class ProcessReplayer:
             differing_runs,
             store_differing(self._store, capture, outputs, folder, relocation),
             result.ran_once,
+            result.unsettled,
         )
 
 

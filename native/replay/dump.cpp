@@ -4,6 +4,7 @@
 
 #include "replay/chunk_fetcher.hpp"
 #include "replay/engine.hpp"
+#include "replay/own_data.hpp"
 #include "replay/quiet.hpp"
 #include "replay/repeats.hpp"
 #include "replay/state_file.hpp"
@@ -13,6 +14,13 @@ namespace kerncap::replay {
 using core::Error;
 using core::ErrorCode;
 using core::Result;
+
+namespace {
+
+// The time for further runs is so many times longer while the variant's own variables change.
+constexpr int k_unsettled_times = 600;
+
+}  // namespace
 
 Result<void> Engine::read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data) {
   if (Result<void> read = m_driver.read(region, address, data); !read) return read;
@@ -52,9 +60,16 @@ Result<void> Engine::repeat(Candidate& candidate) {
   });
   if (Result<void> kept = repeats.keep(); !kept) return kept;
   if (!m_options.report_file.empty()) be_quiet();  // people have read what the first run printed
-  for (std::uint64_t i = 0; i < m_options.repeats; ++i) {
+  OwnData own(m_plan, m_driver, *candidate.code);
+  const bool looks = m_options.unsettled_repeats != 0;
+  if (const Result<bool> looked = looks ? own.look() : false; !looked) return looked.error();
+  for (std::uint64_t i = 0;; ++i) {
+    const auto took = std::chrono::steady_clock::now() - began;
+    const bool has_more = i < m_options.repeats && took <= most;
+    // What counts its launches may do otherwise in a later one.
+    const bool goes_on = m_outcome.unsettled && i < m_options.unsettled_repeats && took <= k_unsettled_times * most;
     // One there is always: what is right only once shows in it.
-    if (i > 0 && std::chrono::steady_clock::now() - began > most) break;
+    if (i > 0 && !has_more && !goes_on) break;
     m_progress.tell("repeat", i, m_options.repeats);
     Result<void> ran = run_once(candidate, false);
     if (ran) ran = take_times();
@@ -63,6 +78,11 @@ Result<void> Engine::repeat(Candidate& candidate) {
     const Result<bool> differs = repeats.differs();
     if (!differs) return differs.error();
     ++m_outcome.repeats;
+    if (looks) {
+      const Result<bool> changed = own.look();
+      if (!changed) return changed.error();
+      m_outcome.unsettled = changed.value();
+    }
     if (!differs.value()) continue;
     if (m_outcome.repeats_differing++ >= m_options.keep_differing) continue;
     const std::string folder = m_options.dump_folder + "/differing_" + std::to_string(m_outcome.repeats_differing);

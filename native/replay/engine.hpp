@@ -30,6 +30,7 @@ struct Options {
   bool verify = true;                     // hash what is restored once more
   std::uint64_t repeats = 0;              // further runs from the same state, to be compared with the first
   std::uint64_t repeat_ms = 0;            // after which no more of them is begun
+  std::uint64_t unsettled_repeats = 0;    // so many in all while the variant's own variables change from run to run
   std::uint64_t keep_differing = 1;       // of those that leave something else, so many are dumped
   bool restore_all = false;               // between runs, whatever the captured kernel writes
   bool timed = true;                      // whether anybody wants to know how long a run takes
@@ -79,6 +80,7 @@ struct Outcome {
   std::vector<AddressRange> outside;      // written, and no region's
   std::uint64_t repeats = 0;
   std::uint64_t repeats_differing = 0;    // left something else than the first run
+  bool unsettled = false;                 // the variant's own variables still changed in the last of them
   std::uint64_t states = 0;               // further ones that were run from
   std::string ran_once;                   // why there is one run only, for people; empty: there are more, or nobody wanted any
   std::vector<std::string> notes;         // what cannot hold for this variant, for people

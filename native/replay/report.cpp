@@ -57,6 +57,7 @@ std::string report_outcome(const Outcome& outcome, const Driver::Opened& device)
   }
   out += "],\"states\":" + number(outcome.states);
   out += ",\"repeats\":" + list({outcome.repeats, outcome.repeats_differing});
+  out += ",\"unsettled\":" + std::string(outcome.unsettled ? "true" : "false");
   out += ",\"ran_once\":" + json_string(outcome.ran_once) + ",\"notes\":[";
   for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + json_string(outcome.notes[i]);
   return out + "]}\n";

@@ -1,0 +1,26 @@
+// Whether a code object's own variables are other ones after a run than after the run before: then it counts launches, or
+// keeps something from one to the next.
+#pragma once
+
+#include "core/digest.hpp"
+#include "core/result.hpp"
+#include "replay/driver.hpp"
+#include "replay/plan.hpp"
+
+namespace kerncap::replay {
+
+class OwnData {
+ public:
+  OwnData(const Plan& plan, Driver& driver, const Code& code) : m_place(plan.place_of_code()), m_driver(driver), m_code(code) {}
+
+  // Looks, and says whether anything is not as it was the last time. Of very much data only the beginning is looked at.
+  core::Result<bool> look();
+
+ private:
+  Region m_place;
+  Driver& m_driver;
+  const Code& m_code;
+  core::Digest m_last{};
+};
+
+}  // namespace kerncap::replay
