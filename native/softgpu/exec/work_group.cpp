@@ -2,15 +2,20 @@
 #include "softgpu/exec/work_group.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "softgpu/exec/launch_plan.hpp"
 
 namespace kerncap::softgpu {
 namespace {
 
-// LDS begins as what the last work-group left there, on hardware. These bytes are large negative numbers in integers, fp32, fp64
-// and bf16, and NaN in fp16: a kernel that counts on zeros does not get away with it.
-constexpr std::uint64_t k_unset_lds = 0xFEFE'FEFE'FEFE'FEFE;
+// LDS and registers begin as what the last kernel left there, on hardware: dispatches take turns with these bytes, and what was
+// right by luck in one is wrong in another. The first ones of LDS are large negative numbers in integers, fp32, fp64 and bf16,
+// and NaN in fp16: a kernel that counts on zeros does not get away with it. The second are large positive ones, the third small.
+// Registers of a queue's first dispatch are zeros, as after a reset.
+constexpr std::uint64_t k_unset_lds[] = {0xFEFE'FEFE'FEFE'FEFE, 0x7E7E'7E7E'7E7E'7E7E, 0x0101'0101'0101'0101};
+constexpr std::uint32_t k_unset_registers[] = {0, 0x7E7E'7E7E, 0xFEFE'FEFE};
+static_assert(std::size(k_unset_lds) == std::size(k_unset_registers));
 
 // LDS is given out in blocks of 128 dwords, and accesses are checked against what was given.
 constexpr std::uint32_t k_lds_granule_bytes = 512;
@@ -59,8 +64,11 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
   const std::size_t wave_count = plan.waves_of(size[0] * size[1] * size[2]);
 
   const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
-  m_registers.assign(rows_per_wave * wave_count, Row{});
-  m_lds.assign(allocated_lds_bytes(dispatch) / sizeof k_unset_lds, k_unset_lds);
+  const std::size_t turn = dispatch.dispatch_id % std::size(k_unset_lds);
+  Row unset;
+  std::ranges::fill(unset.lane, k_unset_registers[turn]);
+  m_registers.assign(rows_per_wave * wave_count, unset);
+  m_lds.assign(allocated_lds_bytes(dispatch) / sizeof k_unset_lds[turn], k_unset_lds[turn]);
   interrupt = &dispatch.interrupt;
   goes_on_beyond_lds = &dispatch.goes_on_beyond_lds;
   sync = plan.sync;
