@@ -23,7 +23,7 @@ Result<void> Changed::prepare() noexcept {
   this_thread().loads_own_module = true;
   Result<void> made =
       checked("compiling our kernel", driver().cuModuleLoadDataEx(&m_module, k_changed_ptx, 0, nullptr, nullptr));
-  if (made) made = checked("our kernel", driver().cuModuleGetFunction(&m_kernel, m_module, "kerncap_changed"));
+  if (made) made = checked("our kernel", driver().cuModuleGetFunction(&m_kernel, m_module, k_changed_kernel));
   this_thread().loads_own_module = false;
   return made;
 }

@@ -10,6 +10,7 @@
 namespace kerncap::cuda {
 
 extern const char k_changed_ptx[];
+constexpr char k_changed_kernel[] = "kerncap_changed";  // its name in there
 
 class Changed {
  public:
