@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -16,6 +17,7 @@ from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules,
 from kerncap_stages.generate.triton_values import HINT, is_plain, write_import, write_value
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.os_strings import to_os_string
+from kerncap_stages.replay.variant_shape import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +71,7 @@ class TritonProject:
         python = to_os_string(triton.python or "")
         values = {
             "python": choose_compiler(python, is_python, "python3"),
+            "shape_file": find_shape_file(self.built),
             "inputs": sorted([*self.modules, COMPILE]),
         }
         files = {**self.modules, COMPILE: _make_script(capture, triton, self.built)}
@@ -96,6 +99,11 @@ def make_triton_project(capture: Capture) -> TritonProject | None:
     project = TritonProject(capture, TritonModules(triton, capture.kernel.mangled_name).render())
     _make_script(capture, triton, project.built)  # refuses what it cannot write
     return project
+
+
+def find_shape_file(built: str) -> str:
+    """Return the name of the file that says how the built code object is launched."""
+    return Path(built).with_suffix(SUFFIX).name
 
 
 def is_python(name: str) -> bool:
@@ -134,10 +142,10 @@ def _make_script(capture: Capture, triton: TritonKernel, built: str) -> bytes:
         "target": triton.target,
         "triton_folder": to_os_string(triton.triton_folder or ""),
         "version": triton.triton_version,
-        "threads": launch.block_work_items[0] * launch.block_work_items[1] * launch.block_work_items[2],
-        "lds_bytes": launch.static_lds_bytes + launch.dynamic_lds_bytes,
+        "grid": launch.grid_blocks,
         "symbol": capture.kernel.mangled_name,
         "built": built,
+        "shape_file": find_shape_file(built),
     }
     return environment.get_template(f"{COMPILE}.j2").render(values).encode(errors="surrogateescape")
 

@@ -44,6 +44,14 @@ class Overrides(Frozen):
     dynamic_lds_bytes: Count | None = None
 
 
+class LaunchShape(Frozen):
+    """The shape of a launch that is not the captured one."""
+
+    grid_blocks: Dim3
+    block_work_items: Dim3
+    dynamic_lds_bytes: Count
+
+
 class ReplayPlan(Frozen):
     """How the user asked to run the replay."""
 
@@ -53,6 +61,9 @@ class ReplayPlan(Frozen):
     hip_launch: bool = Field(default=False, description="launched through HIP, not by an AQL packet")
     timeout_ns: DurationNs | None = None
     overrides: Overrides = Overrides()
+    variant_shape: LaunchShape | None = Field(
+        default=None, description="of the variant alone; none: as the captured kernel"
+    )
     devices: tuple[tuple[DeviceIndex, DeviceIndex], ...] = Field(
         default=(), description="[captured device, device of the replay], where they differ"
     )

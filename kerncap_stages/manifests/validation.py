@@ -22,7 +22,7 @@ from kerncap_stages.manifests.base import (
 )
 from kerncap_stages.manifests.environment import Environment
 from kerncap_stages.manifests.kernel import CodeObject
-from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.replay import LaunchShape, ReplayOutcome
 from kerncap_stages.manifests.source import Unedited
 
 
@@ -146,6 +146,7 @@ class Validation(Manifest):
     reproducer: ManifestRef | None = None
     environment: Environment
     variant: CodeObject | None = Field(description="none: the baseline itself")
+    variant_shape: LaunchShape | None = Field(default=None, description="none: as the captured kernel")
     unedited: Unedited | None = Field(
         default=None, description="comparison for the source that was found for the kernel"
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def render(validation: Validation) -> Iterator[RenderableType]:
     """Show the verdict, then the evidence."""
+    shape = validation.variant_shape
     yield make_heading("Validation: " + ("PASS" if validation.passed else "FAIL"))
     yield list_facts(
         [
@@ -29,6 +30,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("unedited", describe_unedited(validation.unedited)),
             ("mode", validation.mode.value.replace("_", " ")),
             ("bounds", None if validation.tolerance is None else _format_bounds(validation.tolerance)),
+            ("launched as", None if shape is None else formats.describe_shape(shape)),
             *(("because", reason) for reason in validation.reasons),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
             ("pre-states", str(validation.pre_states)),

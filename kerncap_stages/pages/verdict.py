@@ -99,6 +99,8 @@ def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Itera
             f"  STRAY {formats.count(stray.size_bytes, 'byte')} in region {stray.base_address:#x}, "
             f"the first at +{first:#x} (address {stray.base_address + first:#x})"
         )
+    if manifest.variant_shape is not None:
+        yield f"  the variant was launched as {formats.describe_shape(manifest.variant_shape)}"
     for reason in manifest.reasons:
         yield f"  {reason}"
     if manifest.unedited is not None:

@@ -46,7 +46,12 @@ def _read_digests(record: Path) -> dict[str, str]:
 
 
 def _find_newer(folder: Path, built_ns: int) -> list[str]:
-    sources = [*sorted(folder.glob("kernel_variant.*")), *sorted((folder / "deps").rglob("*"))]
+    sources = [
+        *sorted(folder.glob("kernel_variant.*")),
+        *sorted((folder / "deps").rglob("*")),
+        *sorted((folder / "triton_sources").rglob("*.py")),
+        folder / "reproducer.py",
+    ]
     return [
         str(path.relative_to(folder))
         for path in sources

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 # A Triton edit loop writes candidate.*, `make recompile` writes optimized.*; the first that exists is used.
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
-SOURCES = ("kernel_variant.", "deps/")
+SOURCES = ("kernel_variant.", "deps/", "triton_sources/", "reproducer.py")
 
 
 def set_aside(folder: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.record import make_replay_manifest
 from kerncap_stages.replay.runner import replay_capture
 from kerncap_stages.replay.variant import WHAT_TO_GIVE
+from kerncap_stages.replay.variant_shape import find_variant_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,8 @@ def run_replay(
     Raises UsageError, Refused, DeviceError or ArtifactError if it cannot be run.
     """
     capture = load_as(store, digest, Capture)
+    if options.variant is not None and not options.has_shape:
+        options = replace(options, variant_shape=find_variant_shape(options.variant))
     options = options.resolve(capture.launch)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(

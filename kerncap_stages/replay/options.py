@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import UsageError
+from kerncap_stages.replay.variant_shape import count_work_items
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import Launch
     from kerncap_stages.replay.process import Report
     from kerncap_stages.replay.runner import ReplayRequest
-
-MAX_WORK_ITEMS = 2**32 - 1  # of a grid along one axis: the field of an AQL packet has 32 bits
+    from kerncap_stages.replay.variant_shape import VariantShape
 
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """The options of a replay."""
+    """The options of a replay.
+
+    variant_shape: of the variant alone. The other shapes are of all that is launched.
+    """
 
     variant: Path | None = None
     interleave: bool = False
@@ -35,9 +37,16 @@ class ReplayOptions:
     grid_blocks: Dim3 | None = None  # replaces grid_work_items
     block_work_items: Dim3 | None = None
     dynamic_lds_bytes: int | None = None
+    variant_shape: VariantShape | None = None
     timeout_s: float | None = 300.0
     device: int | None = None
     progress: Report | None = None
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the user gave a shape or a size of the launch."""
+        given = (self.grid_work_items, self.grid_blocks, self.block_work_items, self.dynamic_lds_bytes)
+        return any(each is not None for each in given)
 
     def resolve(self, launch: Launch) -> ReplayOptions:
         """Convert the grid to work-items, and drop shapes that are the same in the captured launch.
@@ -47,13 +56,7 @@ class ReplayOptions:
         grid = self.grid_work_items
         block = self.block_work_items or launch.block_work_items
         if self.grid_blocks is not None:
-            x, y, z = (blocks * size for blocks, size in zip(self.grid_blocks, block, strict=True))
-            if max(x, y, z) > MAX_WORK_ITEMS:
-                raise UsageError(
-                    f"a grid of {x},{y},{z} work-items: an axis has at most {MAX_WORK_ITEMS}",
-                    hint="give fewer blocks",
-                )
-            grid = (x, y, z)
+            grid = count_work_items(self.grid_blocks, block)
         return replace(
             self,
             grid_work_items=None if grid == launch.grid_work_items else grid,
@@ -81,6 +84,7 @@ class ReplayOptions:
             grid_work_items=self.grid_work_items,
             block_work_items=self.block_work_items,
             dynamic_lds_bytes=self.dynamic_lds_bytes,
+            variant_shape=self.variant_shape,
             timeout_s=self.timeout_s,
             devices=devices,
             progress=self.progress,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import LoadedCodeObject, Region
+    from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.store.chunks import ChunkList
 
@@ -58,6 +59,7 @@ class PlanFiles:
     lines: tuple[str, ...] = ()  # further lines of the plan, for the back end
     # Further states to run from: the regions, by base address, that are not as captured.
     states: tuple[Mapping[int, MemoryRef], ...] = ()
+    shape: VariantShape | None = None  # of the variant
 
 
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
@@ -117,6 +119,9 @@ def _write_head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[st
     yield "grid " + " ".join(map(str, launch.grid_work_items))
     yield "block " + " ".join(map(str, launch.block_work_items))
     yield f"lds {launch.static_lds_bytes} {launch.dynamic_lds_bytes}"
+    if files.variant is not None and files.shape is not None:
+        grid, block, lds_bytes = files.shape.resolve(launch)
+        yield "variant_shape " + " ".join(map(str, (*grid, *block, lds_bytes)))
     yield f"private {launch.private_segment_bytes}"
     if launch.cluster_blocks is not None:
         yield "cluster " + " ".join(map(str, launch.cluster_blocks))

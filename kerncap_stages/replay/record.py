@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from kerncap_stages import __version__
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.collect.facts import unquote_version
+from kerncap_stages.collect.ranking import count_blocks
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject
-from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
+from kerncap_stages.manifests.replay import LaunchShape, Overrides, Replay, ReplayPlan
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.replay.foreign_code import name_foreign_code
 from kerncap_stages.replay.timing import compare, summarise
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.environment import Environment
+    from kerncap_stages.manifests.kernel import Launch
     from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.replay.options import ReplayOptions
     from kerncap_stages.replay.report import ReplayResult
+    from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Transaction
 
 
@@ -65,6 +68,7 @@ def make_replay_manifest(
                 block_work_items=options.block_work_items,
                 dynamic_lds_bytes=options.dynamic_lds_bytes,
             ),
+            variant_shape=find_other_shape(options.variant_shape, capture.launch),
             devices=moved,
         ),
         outcome=result.outcome,
@@ -76,6 +80,22 @@ def make_replay_manifest(
         matches_golden=result.matches_golden,
         restored_size_bytes=result.restored_size_bytes,
         restore_ns=result.restore_ns,
+    )
+
+
+def find_other_shape(shape: VariantShape | None, launch: Launch) -> LaunchShape | None:
+    """Return how a variant is launched; None if that is as the captured kernel was."""
+    if shape is None:
+        return None
+    grid, block, lds_bytes = shape.resolve(launch)
+    if (grid, block, lds_bytes) == (
+        launch.grid_work_items,
+        launch.block_work_items,
+        launch.dynamic_lds_bytes,
+    ):
+        return None
+    return LaunchShape(
+        grid_blocks=count_blocks(grid, block), block_work_items=block, dynamic_lds_bytes=lds_bytes
     )
 
 

@@ -23,6 +23,7 @@ from kerncap_stages.replay.process import run_replayer
 from kerncap_stages.replay.report import ReplayResult, interpret_report, read_report
 from kerncap_stages.replay.standby import REPLAYERS
 from kerncap_stages.replay.variant import explain_unfit, needs_host, prepare_variant, read_variant, uses_heap
+from kerncap_stages.replay.variant_shape import VariantShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,6 +77,7 @@ class ReplayRequest:
     grid_work_items: tuple[int, int, int] | None = None
     block_work_items: tuple[int, int, int] | None = None
     dynamic_lds_bytes: int | None = None
+    variant_shape: VariantShape | None = None  # of the variant alone
     timeout_s: float | None = None
     repeats: Repeats | None = None
     # Further states to run from in the same process: regions, by base address, that are not as captured.
@@ -106,13 +108,14 @@ def replay_capture(
         is_hsa = capture.environment.backend is Backend.HSA
         variant = request.variant
         facts = read_variant(variant, capture) if variant is not None else None
-        block = request.block_work_items or capture.launch.block_work_items
+        shape = None if variant is None else request.variant_shape
+        block = request.block_work_items or (shape or VariantShape()).resolve(capture.launch)[1]
         if facts is not None and (why := explain_unfit(facts, block)) is not None:
             return ReplayResult(ReplayOutcome.FAULTED, explanation=f"{why}: it cannot be launched")
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
         request = replace(request, hip_launch=_needs_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else prepare_variant(variant, capture, folder)
-        files = PlanFiles(baseline, to_load, facts, request.devices, states=request.states)
+        files = PlanFiles(baseline, to_load, facts, request.devices, states=request.states, shape=shape)
         notes: tuple[str, ...] = ()
         if not is_hsa:
             files, notes = _link_code(store, capture, files, folder)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.manifests import View
+    from kerncap_stages.manifests.replay import LaunchShape
     from kerncap_stages.manifests.source import Unedited
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -58,6 +59,12 @@ def format_address(value: int) -> str:
 def format_shape(extent: Sequence[int]) -> str:
     """Write the extent of a grid or a block."""
     return " x ".join(str(part) for part in extent)
+
+
+def describe_shape(shape: LaunchShape | View) -> str:
+    """Describe a launch: `8 x 1 x 1 blocks of 256 x 1 x 1, 512 bytes of dynamic LDS`."""
+    blocks, block = format_shape(shape.grid_blocks), format_shape(shape.block_work_items)
+    return f"{blocks} blocks of {block}, {count(shape.dynamic_lds_bytes, 'byte')} of dynamic LDS"
 
 
 def count(number: int, noun: str) -> str:

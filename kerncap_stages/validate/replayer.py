@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.report import ReplayResult
     from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.replay.standby import Standbys
+    from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.perturb.start import Start
 
@@ -103,14 +104,23 @@ class ProcessReplayer:
     """Runs each replay in its own process, and stores its outputs."""
 
     def __init__(
-        self, store: Store, capture: Capture, timeout_s: float, standbys: Standbys | None = None
+        self,
+        store: Store,
+        capture: Capture,
+        timeout_s: float,
+        standbys: Standbys | None = None,
+        variant_shape: VariantShape | None = None,
     ) -> None:
-        """``timeout_s``: time limit of a run. ``standbys``: replayer processes that were started before."""
+        """``timeout_s``: time limit of a run. ``standbys``: replayer processes that were started before.
+
+        variant_shape: how variants are launched; None: as captured.
+        """
         self._store = store
         self._size_bytes = sum(region.size_bytes for region in capture.regions)
         self._timeout_s = timeout_s
         self._first_run_s: float | None = None
         self._standbys = standbys
+        self._variant_shape = variant_shape
 
     def expect(self) -> None:
         """Start a process for one more run."""
@@ -179,6 +189,7 @@ class ProcessReplayer:
         """Replay in a process, from the first state and then from the further ones."""
         request = ReplayRequest(
             variant=variant,
+            variant_shape=self._variant_shape,
             compare=False,
             dump_folder=folder,
             changes_only=True,

@@ -14,6 +14,7 @@ from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import open_view
 from kerncap_stages.project.artifacts import find_source_of
+from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store.remembered import make_request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, make_bounds
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
 
 
@@ -61,6 +63,7 @@ class Request:
     source: Digest | None
     variant: Path | None
     code: bytes | None
+    shape: VariantShape | None  # how the variant is launched; None: as captured
     settings: JudgeSettings
     machine: str
 
@@ -72,6 +75,7 @@ class Request:
             capture=self.capture,
             variant=None if self.code is None else hashlib.sha256(self.code).hexdigest(),
             source=self.source,
+            shape=None if self.shape is None else asdict(self.shape),
             settings=asdict(self.settings),
             machine=self.machine,
         )
@@ -87,8 +91,16 @@ class Request:
         )
 
 
-def read_request(store: Store, capture: Digest, variant: Path | None, settings: JudgeSettings) -> Request:
+def read_request(
+    store: Store,
+    capture: Digest,
+    variant: Path | None,
+    settings: JudgeSettings,
+    shape: VariantShape | None = None,
+) -> Request:
     """Read all that the verdict on a variant depends on.
+
+    shape: how the variant is launched; None: as the file beside it says, or as captured.
 
     Raises UsageError if the variant does not exist, ArtifactError if ``capture`` is not a capture.
     """
@@ -101,6 +113,8 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
                 hint="`@capture` is the latest; `kc-store ls --kind capture` lists them",
             )
         device = captured.environment.devices[captured.dispatch.device_index]
+        if variant is not None and shape is None:
+            shape = find_variant_shape(variant)
         return Request(
             capture=capture,
             backend=captured.environment.backend,
@@ -109,6 +123,7 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
             source=find_source_of(store, capture),
             variant=variant,
             code=None if variant is None else variant.read_bytes(),
+            shape=shape,
             settings=settings,
             machine=identify_machine(device.architecture),
         )

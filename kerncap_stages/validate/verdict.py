@@ -20,6 +20,7 @@ from kerncap_stages.manifests.validation import (
     WorstElement,
 )
 from kerncap_stages.project.unedited import find_unedited
+from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.baselines import Baselines, make_kept_finder
 from kerncap_stages.validate.judge import Judge
@@ -48,7 +49,7 @@ def judge_and_publish(
     source = None if request.source is None else load_as(store, request.source, Source)
     settings = request.settings
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
-    replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys)
+    replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys, request.shape)
     with Speculation(replayer) as replays:
         known = (lambda _: None) if fresh else make_kept_finder(store)
         baselines = Baselines(store, capture, replays, scope, known)
@@ -92,6 +93,7 @@ def _make_manifest(
         capture=ManifestRef.to(request.capture),
         environment=environment,
         variant=variant,
+        variant_shape=find_other_shape(request.shape, capture.launch),
         unedited=unedited,
         mode=judgement.mode,
         tolerance=_make_tolerance(request.settings.bounds),

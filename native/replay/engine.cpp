@@ -279,10 +279,11 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
     if (Result<void> flushed = m_driver.flush_cache(); !flushed) return flushed;
   }
   Launch launch{};
-  std::copy_n(m_options.grid ? m_options.grid->data() : m_plan.grid, 3, launch.grid);
-  std::copy_n(m_options.block ? m_options.block->data() : m_plan.block, 3, launch.block);
-  launch.dynamic_lds_bytes = m_options.dynamic_lds_bytes.value_or(m_plan.dynamic_lds_bytes);
   launch.is_variant = candidate.times == &m_outcome.variant_ns;
+  const LaunchShape& shape = launch.is_variant && m_plan.variant_shape ? *m_plan.variant_shape : m_plan.shape;
+  std::copy_n(m_options.grid ? m_options.grid->data() : shape.grid, 3, launch.grid);
+  std::copy_n(m_options.block ? m_options.block->data() : shape.block, 3, launch.block);
+  launch.dynamic_lds_bytes = m_options.dynamic_lds_bytes.value_or(shape.dynamic_lds_bytes);
   std::vector<std::byte> kernarg = m_plan.kernarg;
   if (launch.is_variant) kernarg.resize(std::max<std::size_t>(kernarg.size(), m_plan.variant_kernarg_bytes));
   m_functions.bring_here(kernarg);

@@ -36,9 +36,10 @@ class Parser {
     else if (what == "software") m_plan.software = words.number() != 0;
     else if (what == "device") { const auto from = words.small(); m_plan.devices[from] = words.small(); }
     else if (what == "kernel_device") m_plan.kernel_device = words.small();
-    else if (what == "grid") { for (std::uint64_t& items : m_plan.grid) words.ok = (items = words.number()) != 0 && words.ok; }
-    else if (what == "block") { for (std::uint32_t& items : m_plan.block) words.ok = (items = words.small()) != 0 && words.ok; }
-    else if (what == "lds") { m_plan.static_lds_bytes = words.small(); m_plan.dynamic_lds_bytes = words.small(); }
+    else if (what == "grid") grid(words, m_plan.shape);
+    else if (what == "block") block(words, m_plan.shape);
+    else if (what == "lds") { (void)words.small(); m_plan.shape.dynamic_lds_bytes = words.small(); }
+    else if (what == "variant_shape") variant_shape(words);
     else if (what == "private") m_plan.private_bytes = words.small();
     else if (what == "cooperative") m_plan.cooperative = words.number() != 0;
     else if (what == "kernarg") m_plan.kernarg = words.bytes();
@@ -60,6 +61,18 @@ class Parser {
   }
 
  private:
+  static void grid(PlanLine& words, LaunchShape& shape) {
+    for (std::uint64_t& items : shape.grid) words.ok = (items = words.number()) != 0 && words.ok;
+  }
+  static void block(PlanLine& words, LaunchShape& shape) {
+    for (std::uint32_t& items : shape.block) words.ok = (items = words.small()) != 0 && words.ok;
+  }
+  void variant_shape(PlanLine& words) {
+    LaunchShape& shape = m_plan.variant_shape.emplace();
+    grid(words, shape);
+    block(words, shape);
+    shape.dynamic_lds_bytes = words.small();
+  }
   const Memory* named(PlanLine& words) {
     const std::string_view name = words.word();
     if (name == "-") return nullptr;

@@ -14,6 +14,7 @@
 //             | "kernel_device" captured
 //             | "grid" x y z | "block" x y z          work-items
 //             | "lds" static dynamic | "private" bytes
+//             | "variant_shape" x y z x y z dynamic   grid, block and LDS of the variant, where they are others
 //             | "cooperative" 0|1
 //             | "kernarg" hex                         the captured segment; empty: "kernarg -"
 //             | "argument" offset                     of each explicit argument, in order
@@ -125,6 +126,12 @@ struct State {
   std::vector<Change> changes;
 };
 
+struct LaunchShape {
+  std::uint64_t grid[3] = {1, 1, 1};            // work-items
+  std::uint32_t block[3] = {1, 1, 1};
+  std::uint32_t dynamic_lds_bytes = 0;
+};
+
 struct Plan {
   std::string store;
   std::string baseline;
@@ -137,10 +144,8 @@ struct Plan {
   bool software = false;
   std::map<std::uint32_t, std::uint32_t> devices;
   std::uint32_t kernel_device = 0;
-  std::uint64_t grid[3] = {1, 1, 1};
-  std::uint32_t block[3] = {1, 1, 1};
-  std::uint32_t static_lds_bytes = 0;
-  std::uint32_t dynamic_lds_bytes = 0;
+  LaunchShape shape;
+  std::optional<LaunchShape> variant_shape;     // where it is another
   std::uint32_t private_bytes = 0;
   bool cooperative = false;
   std::vector<std::byte> kernarg;

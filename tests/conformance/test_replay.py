@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 
@@ -118,6 +120,34 @@ def test_a_variant_for_smaller_blocks_is_not_launched(stages, scaled, variant):
     assert words in stages.replay(scaled, "--variant", bounded).must(4).manifest["explanation"]
     assert words in stages.run("validate", scaled, "--variant", bounded).must(1).err
     stages.replay(scaled, "--variant", bounded, "--block", 64, "--grid", 64).must()
+
+
+def test_a_variant_has_the_launch_that_the_file_beside_it_says(stages, scaled, variant, tmp_path):
+    built = variant("idempotent")
+    own = tmp_path / f"own{built.suffix}"
+    own.write_bytes(built.read_bytes())
+    shape = {"grid_blocks": [48, 1, 1], "block_work_items": [64, 1, 1], "dynamic_lds_bytes": 1024}
+    beside = tmp_path / "own.shape.json"
+    beside.write_text(json.dumps(shape))
+    right = stages.run("validate", scaled, "--variant", own).must()
+    assert "launched as 48 x 1 x 1 blocks of 64 x 1 x 1, 1,024 bytes of dynamic LDS" in right.err
+    assert stages.show(right.digests[0])["variant_shape"] == shape
+    timed = stages.replay(scaled, "--compare", own, "--iterations", 3).must().manifest
+    assert timed["plan"]["variant_shape"] == shape
+    assert timed["matches_golden"] is True
+    assert timed["comparison"]["ratio"] > 0
+
+    beside.write_text('{"grid_blocks": [12, 1, 1]}')  # half of the elements
+    assert "Result: FAIL" in stages.run("validate", scaled, "--variant", own).must(1).err
+    replayed = stages.replay(scaled, "--variant", own).must(1)
+    assert "wrong in 1 of 1 timed run" in replayed.err
+    by_options = stages.run("validate", scaled, "--variant", own, "--grid-blocks", 48, "--block", 64)
+    assert "48 x 1 x 1 blocks of 64 x 1 x 1" in by_options.must().err
+
+    beside.write_text('{"blocks": 3}')
+    assert "own.shape.json does not say how to launch" in stages.replay(scaled, "--variant", own).must(2).err
+    refused = stages.run("validate", scaled, "--baseline", "--block", 64).must(2)
+    assert "--baseline leaves out" in refused.err
 
 
 def test_a_variant_without_the_kernel_is_named(stages, scaled, variant):

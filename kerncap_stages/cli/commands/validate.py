@@ -94,6 +94,29 @@ ExpectCaptureOption = Annotated[
         help="The capture that the verdict must be on, with all 64 digits. Can be given several times.",
     ),
 ]
+GridBlocksOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X,Y,Z",
+        help="The variant's grid in work-groups (CUDA: blocks), if it is not as captured. This option, "
+        "--block and --lds replace what the file NAME.shape.json beside the variant says.",
+    ),
+]
+BlockOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X,Y,Z", help="Work-items of the variant's work-groups (CUDA: threads of its blocks)."
+    ),
+]
+LdsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="BYTES",
+        min=0,
+        max=2**32 - 1,
+        help="Dynamic LDS of the variant's work-groups (CUDA: shared memory of its blocks).",
+    ),
+]
 ReportOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write an HTML page to DIR, with pictures of where outputs differ."),
@@ -122,6 +145,9 @@ def validate(
     fresh_values: FreshValuesOption = True,
     seed: SeedOption = None,
     expect_capture: ExpectCaptureOption = None,
+    grid_blocks: GridBlocksOption = None,
+    block: BlockOption = None,
+    lds: LdsOption = None,
     report: ReportOption = None,
     verbose: VerboseOption = False,
     fresh: FreshOption = False,
@@ -136,7 +162,12 @@ def validate(
     (CUDA: candidate.cubin, else optimized.cubin, else optimized.ptx). Without a variant, the captured kernel
     itself is checked. Without a tolerance, every byte must be the same. Prints the verdict's digest.
     """
-    from kerncap_stages.cli.flows.validate import ValidateArguments, make_settings, validate_variants
+    from kerncap_stages.cli.flows.validate import (
+        ValidateArguments,
+        make_settings,
+        read_variant_shape,
+        validate_variants,
+    )
 
     if baseline and variant is not None:
         raise UsageError(
@@ -161,7 +192,13 @@ def validate(
         seed=seed,
     )
     expected = tuple(expect_capture or ())
-    arguments = ValidateArguments(expected, variant, baseline, settings, report, verbose, fresh, json)
+    shape = read_variant_shape(grid_blocks, block, lds)
+    if baseline and shape is not None:
+        raise UsageError(
+            "--grid-blocks, --block and --lds are of a variant, which --baseline leaves out",
+            hint="`kc-replay` runs the captured kernel in another shape",
+        )
+    arguments = ValidateArguments(expected, variant, shape, baseline, settings, report, verbose, fresh, json)
     return validate_variants(store, artifacts, arguments)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +9,12 @@ from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import add_store_option, emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.progress import show_phases
-from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.cli.shapes import read_block, read_shape
+from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.replay.engine import run_replay
-from kerncap_stages.replay.options import MAX_WORK_ITEMS, ReplayOptions
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import make_printable
 
@@ -25,11 +23,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.base import Dim3
+    from kerncap_stages.replay.options import ReplayOptions
     from kerncap_stages.replay.report import WrongRuns
     from kerncap_stages.store import Store
 
-_MAX_BLOCK_WORK_ITEMS = 1024  # on AMD's and NVIDIA's GPUs
+# Also what the command makes of its options, so that it imports this module alone.
+__all__ = ["read_block", "read_shape", "replay_captures"]
 
 
 def replay_captures(
@@ -79,29 +78,3 @@ def _find_captures(
     for text in read_artifact_texts(artifacts, otherwise="@capture"):
         store, captures = find_captures(store_folder, text)
         yield from ((store, capture, len(captures) > 1) for capture in captures)
-
-
-def read_shape(flag: str, text: str | None) -> Dim3 | None:
-    """Read ``X[,Y[,Z]]`` of an option. Raises UsageError for anything else, and for numbers too large."""
-    if text is None:
-        return None
-    parts = [*text.split(","), "1", "1"][: max(3, text.count(",") + 1)]
-    if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", part) for part in parts):
-        raise UsageError(f"{flag} needs one to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
-    x, y, z = (int(part) for part in parts)
-    if max(x, y, z) > MAX_WORK_ITEMS:
-        raise UsageError(
-            f"{flag} {text}: at most {MAX_WORK_ITEMS} in each dimension", hint="give a smaller shape"
-        )
-    return (x, y, z)
-
-
-def read_block(text: str | None) -> Dim3 | None:
-    """Read ``--block``. Raises UsageError like ``read_shape``, and for more than a work-group holds."""
-    block = read_shape("--block", text)
-    if block is not None and math.prod(block) > _MAX_BLOCK_WORK_ITEMS:
-        raise UsageError(
-            f"--block {text}: {math.prod(block)} work-items; the maximum is {_MAX_BLOCK_WORK_ITEMS}",
-            hint="give a smaller shape",
-        )
-    return block

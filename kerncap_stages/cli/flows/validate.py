@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
+from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import ArtifactError, ExitCode, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_kernel_name
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings
 
 # Also what the command makes of its options, so that it imports this module alone.
-__all__ = ["ValidateArguments", "make_settings", "validate_variants"]
+__all__ = ["ValidateArguments", "make_settings", "read_variant_shape", "validate_variants"]
 _MISSING = (
     "no project and no capture given",
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
@@ -45,10 +47,12 @@ class ValidateArguments:
     """What to judge and what to show. ``baseline``: judge the captured kernel itself.
 
     captures: digests of the captures that verdicts must be on; empty: any.
+    shape: how the variant is launched; None: as the file beside it says, or as captured.
     """
 
     captures: tuple[str, ...]
     variant: Path | None
+    shape: VariantShape | None
     baseline: bool
     settings: JudgeSettings
     report: Path | None
@@ -73,6 +77,11 @@ def validate_variants(
         store, captures = find_captures(store_folder, text)
         _require_captures(text, captures, arguments.captures)
         variant = _choose_variant(find_project_folder(Path(text)), arguments)
+        if variant is None and arguments.shape is not None:
+            raise UsageError(
+                "--grid-blocks, --block and --lds are of a variant, but there is none",
+                hint="give one with --variant, or build the project's",
+            )
         for number, capture in enumerate(captures):
             digest, verdict = _judge(store, capture, variant, arguments)
             if arguments.report is not None:
@@ -129,7 +138,7 @@ def _suggest_build(folder: Path, edited: Sequence[str]) -> str:
 def _judge(
     store: Store, capture: Digest, variant: Path | None, arguments: ValidateArguments
 ) -> tuple[Digest, Validation | View]:
-    request = read_request(store, capture, variant, arguments.settings)
+    request = read_request(store, capture, variant, arguments.settings, arguments.shape)
     known = None if arguments.fresh else find_remembered(store, request.key)
     return known or judge_now(store, request, fresh=arguments.fresh)
 

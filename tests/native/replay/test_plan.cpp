@@ -114,13 +114,22 @@ class OwnLines final : public kerncap::test::StubDriver {
 void what_only_the_back_end_knows_is_read_by_its_driver() {
   OwnLines driver;
   const auto fine = parsed(k_head + "own 5\ngrid 8589934592 1 1\nown 0x7\n", driver);
-  CHECK(fine.ok() && fine.value().grid[0] == std::uint64_t{1} << 33);
+  CHECK(fine.ok() && fine.value().shape.grid[0] == std::uint64_t{1} << 33);
   CHECK((driver.numbers == std::vector<std::uint64_t>{5, 7}));
   for (const char* bad : {"own 8\n", "own x\n", "own\n", "other 5\n"}) {
     const auto plan = parsed(k_head + bad, driver);
     const std::string line(bad, std::strlen(bad) - 1);
     CHECK(!plan.ok() && plan.error().message.ends_with(":10: not understood: " + line));
   }
+}
+
+void a_variant_may_have_a_launch_of_its_own() {
+  CHECK(!parsed(k_head).value().variant_shape);
+  const auto plan = parsed(k_head + "grid 256 1 1\nblock 64 1 1\nvariant_shape 512 2 1 32 2 1 1024\n");
+  CHECK(plan.ok() && plan.value().shape.grid[0] == 256 && plan.value().variant_shape);
+  const auto& own = *plan.value().variant_shape;
+  CHECK(own.grid[0] == 512 && own.grid[1] == 2 && own.block[0] == 32 && own.block[1] == 2 && own.dynamic_lds_bytes == 1024);
+  for (const char* bad : {"variant_shape 512 2 1 0 2 1 1024\n", "variant_shape 512 2 1 32 2 1\n"}) CHECK(!parsed(k_head + bad).ok());
 }
 
 void regions_ascend_and_do_not_overlap() {
@@ -190,6 +199,7 @@ int main() {
   a_state_is_as_long_as_its_region();
   a_state_after_the_kernel_has_one_before_it_in_equal_chunks();
   what_only_the_back_end_knows_is_read_by_its_driver();
+  a_variant_may_have_a_launch_of_its_own();
   regions_ascend_and_do_not_overlap();
   neighbours_of_one_kind_are_one_range_unless_they_share_memory();
   different_kinds_cannot_share_a_page();

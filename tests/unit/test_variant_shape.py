@@ -1,0 +1,52 @@
+"""The file beside a variant that says how it is launched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.replay.variant_shape import VariantShape, count_work_items, find_variant_shape
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_variant_without_the_file_has_no_shape(tmp_path: Path):
+    assert find_variant_shape(tmp_path / "candidate.hsaco") is None
+
+
+def test_the_file_has_the_variants_name(tmp_path: Path):
+    (tmp_path / "a.v2.shape.json").write_text('{"grid_blocks": [8, 2, 1], "dynamic_lds_bytes": 0}')
+    assert find_variant_shape(tmp_path / "a.v2.hsaco") == VariantShape((8, 2, 1), None, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"grid": [1, 1, 1]}',
+        '{"grid_blocks": [1, 1]}',
+        '{"grid_blocks": [0, 1, 1]}',
+        '{"grid_blocks": "8,1,1"}',
+        '{"block_work_items": [1024, 2, 1]}',
+        '{"block_work_items": [1.5, 1, 1]}',
+        '{"dynamic_lds_bytes": -1}',
+        '{"dynamic_lds_bytes": true}',
+        "[" * 100_000,
+        "\xff",
+    ],
+)
+def test_what_is_no_shape_is_refused_by_the_files_name(tmp_path: Path, text: str):
+    (tmp_path / "candidate.shape.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UsageError, match=r"candidate\.shape\.json does not say how to launch") as refused:
+        find_variant_shape(tmp_path / "candidate.hsaco")
+    assert "grid_blocks" in (refused.value.hint or "")
+
+
+def test_a_grid_that_no_packet_can_hold_is_refused():
+    assert count_work_items((8, 2, 1), (64, 2, 1)) == (512, 4, 1)
+    with pytest.raises(UsageError, match="at most 4294967295"):
+        count_work_items((2**31, 1, 1), (256, 1, 1))
