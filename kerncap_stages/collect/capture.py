@@ -38,6 +38,7 @@ class CaptureOptions:
     wait_s: float = 60.0
     timeout_s: float | None = None
     memory_bytes: int = 512 << 20
+    with_trials: bool = False  # an autotuner's trials are dispatches as any other
     warn: Callable[[str], None] = field(default=lambda _text: None)
     progress: Callable[[int, int], None] = field(default=lambda _done, _total: None)
     # called if a signal from elsewhere ended the program before all requested dispatches were captured
@@ -64,6 +65,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         flags=flags,
         wait_ms=int(options.wait_s * 1000),
         memory_bytes=options.memory_bytes,
+        with_trials=options.with_trials,
     )
     context = CaptureContext(
         store=store,

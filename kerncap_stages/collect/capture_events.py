@@ -48,6 +48,7 @@ class ProcessSummary:
     backend: str = ""
     kernels: set[str] = field(default_factory=set)
     matched: list[int] = field(default_factory=list)
+    trials: int = 0  # of an autotuner, which are left out
     # (grid in work-groups, block) of the latest dispatch that each selection excluded by its shape
     other_shapes: list[tuple[Dim3, Dim3]] = field(default_factory=list)
     dispatches: int = 0

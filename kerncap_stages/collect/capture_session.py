@@ -119,6 +119,7 @@ class CaptureSession:
                 backend=self._connection.backend,
                 kernels={kernel.demangled for kernel in self._modules.kernels.values()},
                 matched=[shared.count_matched(index) for index in range(len(self._rules))],
+                trials=sum(shared.count_trials(index) for index in range(len(self._rules))),
                 other_shapes=[
                     shape for i in range(len(self._rules)) if (shape := shared.read_other_shape(i))
                 ],

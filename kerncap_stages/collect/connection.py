@@ -38,6 +38,7 @@ class LibrarySettings:
     flags: int = 0
     wait_ms: int = 60_000
     memory_bytes: int = 512 << 20
+    with_trials: bool = False  # treat an autotuner's trials as any dispatch
 
     def choose_slots(self, backend: str) -> tuple[int, int]:
         """Choose how many staging slots a process gets, and their size in bytes.

@@ -135,6 +135,12 @@ def _explain_no_dispatch(
             f"`--dispatch {selections[0].dispatch}` needs {selections[0].dispatch + 1}",
             hint="numbers count from 0; without `--dispatch`, the first dispatch is captured",
         )
+    if trials := sum(process.trials for process in processes):
+        return AnswerIsNo(
+            f"{what} dispatched kernels that match {pattern!r} only where an autotuner tried configurations, "
+            f"{count(trials, 'time')}",
+            hint="`--trials` captures such dispatches, too",
+        )
     other_shapes = [shape for process in processes for shape in process.other_shapes]
     if other_shapes:
         grid, block = (",".join(map(str, size)) for size in other_shapes[-1])

@@ -163,6 +163,7 @@ def _make_profile(processes: list[ProcessProfile], program: RunningProgram, wall
     for process in processes:
         for name, tally in process.tallies.items():
             tallies.setdefault(name, Tally()).merge(tally)
+    trials = [tally for process in processes for tally in process.trials.values()]
     used = [process for process in processes if process.tallies]
     environment = used[0].facts.describe_environment(used[0].backend)
     software = any(device.software for device in environment.devices)
@@ -173,5 +174,7 @@ def _make_profile(processes: list[ProcessProfile], program: RunningProgram, wall
         time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
         wall_ns=wall_ns,
         processes=len(used),
+        trials=sum(tally.calls for tally in trials),
+        trials_ns=sum(tally.total_ns for tally in trials),
         kernels=rank_kernels(tallies),
     )

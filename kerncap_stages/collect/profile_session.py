@@ -27,6 +27,7 @@ class ProcessProfile:
     backend: Backend
     facts: Facts
     tallies: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
+    trials: dict[tuple[str | None, str], Tally] = field(default_factory=dict)  # an autotuner's
     dispatches: int = 0
     untimed: int = 0
     uninterceptable_queues: int = 0
@@ -43,6 +44,7 @@ class ProfileSession:
         self._facts = Facts()
         self._modules = Modules()
         self._tallies: dict[int, Tally] = {}
+        self._trials: dict[int, Tally] = {}
         self._failure: tuple[protocol.FailureCode, str] | None = None
 
     def handle(self, message: protocol.UpMessage) -> None:
@@ -63,8 +65,9 @@ class ProfileSession:
     def do_pending_work(self) -> None:
         """Tally the dispatch records that have arrived."""
         records = self._connection.shared.take_records()
-        if len(records):
-            tally_records(records, self._tallies)
+        in_trial = records["in_trial"] != 0
+        tally_records(records[~in_trial], self._tallies)
+        tally_records(records[in_trial], self._trials)
 
     def close(self) -> None:
         """Tally the last records, and emit the profile of the process."""
@@ -80,8 +83,11 @@ class ProfileSession:
             lost=self._connection.is_lost(),
             failure=self._failure,
         )
-        for number, tally in self._tallies.items():
-            kernel = self._modules.kernels.get(number)
-            name = (None, UNLISTED) if kernel is None else (kernel.mangled, kernel.demangled)
-            profile.tallies.setdefault(name, Tally()).merge(tally)
+        for tallies, named in ((self._tallies, profile.tallies), (self._trials, profile.trials)):
+            for number, tally in tallies.items():
+                kernel = self._modules.kernels.get(number)
+                name = (None, UNLISTED) if kernel is None else (kernel.mangled, kernel.demangled)
+                named.setdefault(name, Tally()).merge(tally)
+        if not profile.tallies:  # it did nothing else
+            profile.tallies, profile.trials = profile.trials, {}
         self._emit(profile)

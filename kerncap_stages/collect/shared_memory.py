@@ -110,6 +110,12 @@ class SharedMemory:
             raise IndexError(rule)
         return int(self._control["matched"][0, rule])
 
+    def count_trials(self, rule: int) -> int:
+        """Return how many of an autotuner's trials a rule would have matched."""
+        if not 0 <= rule < MAX_RULES:
+            raise IndexError(rule)
+        return int(self._control["trials"][0, rule])
+
     def read_other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
         """Return the grid, in work-groups, and block of the latest dispatch that a rule excluded by shape."""
         if not 0 <= rule < MAX_RULES:

@@ -13,12 +13,13 @@ from pydantic import ValidationError
 from kerncap_stages import inside
 from kerncap_stages.digest import FileRef
 from kerncap_stages.inside.kerncap_triton.files import ERRORS, FOLDER, RECORD_SUFFIX
+from kerncap_stages.inside.kerncap_triton.trials import LIBRARIES
 from kerncap_stages.manifests import describe_first_fault
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.triton import TritonFunction, TritonKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from kerncap_stages.digest import Digest
@@ -36,15 +37,17 @@ class TritonRecords:
         self._folder = folder
         self._unread = ""
 
-    def make_environment(self, program: Mapping[str, str]) -> dict[str, str]:
+    def make_environment(self, program: Mapping[str, str], libraries: Sequence[Path]) -> dict[str, str]:
         """Return the variables that make the program's Python record its Triton kernels.
 
-        program: its whole environment otherwise.
+        program: its whole environment otherwise. libraries: the capture libraries that are told of an
+        autotuner's trials.
         """
         ours = str(Path(inside.__file__).parent)
         theirs = program.get(_PYTHON_PATH)
         return {
             FOLDER: str(self._folder),
+            LIBRARIES: "\n".join(map(str, libraries)),
             _PYTHON_PATH: os.pathsep.join([ours, theirs]) if theirs else ours,
         }
 

@@ -10,14 +10,18 @@ import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder of the records
-_RECORDED = ("triton.compiler.compiler", "triton.runtime.autotuner")
+_WATCHED = (
+    "triton.compiler.compiler",
+    "triton.runtime.autotuner",
+    "torch._inductor.runtime.triton_heuristics",
+)
 
 
 class _Finder:
-    """Finds the modules that make and tune kernels as the others would. The recorder wraps them."""
+    """Finds the modules that make and tune kernels as the others would. The recorder wraps what they hold."""
 
     def find_spec(self, name, path=None, target=None):
-        if name not in _RECORDED:
+        if name not in _WATCHED:
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):

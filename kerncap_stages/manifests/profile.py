@@ -63,6 +63,10 @@ class Profile(Manifest):
     imported_from: str | None = Field(default=None, description="the other profiler, for an imported profile")
     wall_ns: DurationNs | None = None
     processes: Count | None = Field(default=None, description="processes that dispatched a kernel")
+    trials: Count = Field(
+        default=0, description="further dispatches, with which an autotuner tried configurations"
+    )
+    trials_ns: DurationNs = Field(default=0, description="GPU time of these")
     kernels: tuple[KernelStatistics, ...]
 
     @model_validator(mode="after")

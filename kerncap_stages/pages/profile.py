@@ -52,6 +52,10 @@ def make_kernels_section(profile: Profile, longest: int) -> Iterator[RenderableT
     yield _Ranking(profile.kernels[:longest])
     if len(profile.kernels) > longest:
         yield note(f"and {formats.count(len(profile.kernels) - longest, 'more kernel')}: see `--json`")
+    if profile.trials:
+        trials = formats.count(profile.trials, "trial")
+        time = formats.format_duration(profile.trials_ns)
+        yield note(f"and {trials} of an autotuner ({time}), which launched kernels in other configurations")
 
 
 def _make_shapes_section(profile: Profile) -> Iterator[RenderableType]:

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "capture/threads.hpp"
+#include "capture/trials.hpp"
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -36,6 +37,11 @@ Result<void> Profiler::start() noexcept {
     cupti().cuptiGetResultString(status, &text);
     return Error{ErrorCode::device, std::string("CUPTI records no kernels: ") + text};
   }
+  capture::keep_trial_times([]() noexcept {
+    std::uint64_t now_ns = 0;
+    cupti().cuptiGetTimestamp(&now_ns);
+    return now_ns;
+  });
   // A program that is killed loses what has not been flushed: a tenth of a second.
   try {
     const capture::NoSignals of_the_program;
@@ -125,6 +131,7 @@ void Profiler::take(const CUpti_Activity* activity) noexcept {
     record.grid_work_items[axis] = static_cast<std::uint64_t>(grid[axis]) * static_cast<std::uint64_t>(block[axis]);
     record.block[axis] = static_cast<std::uint16_t>(block[axis]);
   }
+  record.in_trial = capture::was_in_trial(kernel.start) ? 1 : 0;
   record.index_in_process = m_next_index++;
   record.start_ns = kernel.start;
   record.end_ns = kernel.end;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "capture/trials.hpp"
 #include "hsa/api.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/tool.hpp"
@@ -68,7 +69,7 @@ bool Profiler::time(Queue& queue, Packet& packet) noexcept {
                   {dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
                   {dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z, 0},
                   dispatch.private_segment_size,
-                  0,
+                  capture::in_trial() ? 1u : 0u,
                   index,
                   0,
                   0};

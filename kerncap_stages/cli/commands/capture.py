@@ -71,6 +71,12 @@ EveryOption = Annotated[
         metavar="N", min=1, callback=check_count_option, help="With --count: capture every N-th dispatch."
     ),
 ]
+TrialsOption = Annotated[
+    bool,
+    typer.Option(
+        "--trials", help="Also count and capture launches with which Triton's autotuner tries configurations."
+    ),
+]
 StopAfterOption = Annotated[
     bool, typer.Option("--stop-after", help="End the program once everything is captured.")
 ]
@@ -93,6 +99,7 @@ def capture(
     every: EveryOption = 1,
     grid_blocks: GridBlocksOption = None,
     block: BlockOption = None,
+    trials: TrialsOption = False,
     post: PostOption = True,
     reachable: ReachableOption = False,
     hold: HoldOption = False,
@@ -131,6 +138,7 @@ def capture(
         wait_s=wait,
         timeout_s=timeout,
         memory_bytes=max_memory << 20,
+        with_trials=trials,
         program_stdout=app_stdout,
         program_stdin=app_stdin,
     )

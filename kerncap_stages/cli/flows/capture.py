@@ -59,6 +59,7 @@ class CaptureArguments:
     wait_s: float
     timeout_s: float | None
     memory_bytes: int
+    with_trials: bool
     program_stdout: Path | None
     program_stdin: Path | None
 
@@ -101,6 +102,7 @@ class CaptureArguments:
             wait_s=self.wait_s,
             timeout_s=self.timeout_s,
             memory_bytes=self.memory_bytes,
+            with_trials=self.with_trials,
             warn=lambda text: _tell(f"warning: {text}"),
             progress=report,
             on_killed=on_killed,

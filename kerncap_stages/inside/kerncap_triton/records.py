@@ -12,6 +12,7 @@ import weakref
 from types import FunctionType
 from typing import Any
 
+from . import trials
 from .files import RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
 from .names import find_used
 from .values import describe_value, find_jitted, is_tritons
@@ -26,13 +27,16 @@ _tuned: dict[int, weakref.ref[Any]] = {}  # by their ids, the jitted functions t
 
 
 def wrap(module: Any) -> None:
-    """Wrap what records in a module of Triton that was just loaded."""
+    """Wrap what is to be recorded in a module that was just loaded."""
     try:
         if module.__name__ == "triton.compiler.compiler":
             # Every kernel passes here, compiled or found in Triton's cache, in all versions of Triton.
             _run_behind_constructor(module.CompiledKernel, _record)
-        else:
+        elif module.__name__ == "triton.runtime.autotuner":
             _run_behind_constructor(module.Autotuner, _note_tuner)
+            trials.mark(module.Autotuner, "_bench")
+        else:
+            trials.mark(module.CachingAutotuner, "bench")  # torch.compile's
     except Exception:
         report("Triton cannot be watched")
 

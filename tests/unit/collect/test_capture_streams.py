@@ -51,6 +51,7 @@ def session_on(store, events):
         slot_bytes=SLOT_BYTES,
         view_slot=lambda _index, size: memoryview(slot)[:size],
         count_matched=lambda _rule: 1,
+        count_trials=lambda _rule: 0,
         read_other_shape=lambda _rule: None,
         dispatches=1,
         uninterceptable_queues=0,

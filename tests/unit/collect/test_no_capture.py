@@ -45,3 +45,12 @@ def test_a_kernel_that_was_loaded_and_not_seen_may_have_been_launched_on_the_dev
     error = explain_no_capture([selection], ended("exit 0"), [], [process])
     assert isinstance(error, AnswerIsNo)
     assert ("kernels and graphs that other kernels launch on the device" in str(error)) is says
+
+
+def test_a_kernel_that_an_autotuner_only_tried_is_told():
+    selection = Selection(match=NameMatch.SUBSTRING, pattern="inner")
+    process = ProcessSummary(1, "hsa", {"inner(int*)"}, [0], trials=12)
+    error = explain_no_capture([selection], ended("exit 0"), [], [process])
+    assert isinstance(error, AnswerIsNo)
+    assert "only where an autotuner tried configurations, 12 times" in str(error)
+    assert "`--trials`" in (error.hint or "")
