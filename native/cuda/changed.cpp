@@ -50,10 +50,9 @@ Result<void> Changed::compare(CUdeviceptr before, CUdeviceptr now, std::uint64_t
                                                              parameters, nullptr));
 }
 
-Result<std::vector<std::uint32_t>> Changed::end(CUstream stream) noexcept {
+Result<std::vector<std::uint32_t>> Changed::fetch() noexcept {
   std::vector<std::uint32_t> words(m_used);
-  Result<void> done = checked("comparing memory", driver().cuStreamSynchronize(stream));
-  if (done) done = checked("fetching a comparison", driver().cuMemcpyDtoH_v2(words.data(), m_flags, m_used * 4));
+  const Result<void> done = checked("fetching a comparison", driver().cuMemcpyDtoH_v2(words.data(), m_flags, m_used * 4));
   if (!done) return done.error();
   return words;
 }

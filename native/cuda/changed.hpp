@@ -23,8 +23,8 @@ class Changed {
   // Compares `bytes` at two addresses, of which can_compare() holds; results from word `first_chunk` on.
   core::Result<void> compare(CUdeviceptr before, CUdeviceptr now, std::uint64_t bytes, std::uint64_t chunk_bytes,
                              std::uint64_t first_chunk, CUstream stream) noexcept;
-  // Waits, and fetches the words.
-  core::Result<std::vector<std::uint32_t>> end(CUstream stream) noexcept;
+  // The words, once the caller has waited for the stream.
+  core::Result<std::vector<std::uint32_t>> fetch() noexcept;
 
  private:
   CUmodule m_module = nullptr;

@@ -22,10 +22,13 @@ constexpr std::uint64_t k_worth_pinning_bytes = 64ull << 20;
 // writes beyond its memory would change what was kept of it.
 constexpr std::uint64_t k_block_bytes = 2ull << 20;
 
+// Of a slot: with another code than this one it may still be written to.
 Result<void> copied_to_host(CUresult status) noexcept {
   if (status == CUDA_SUCCESS) return {};
   return Error{ErrorCode::device, describe("copying to the host", status)};
 }
+
+Error did_not_end(const std::string& what) { return {ErrorCode::timeout, what + " did not end in time"}; }
 
 }  // namespace
 
@@ -38,9 +41,7 @@ Result<void> Copier::prepare() noexcept {
   if (!made) return made;
   m_events.resize(channel.slot_count());
   for (CUevent& event : m_events) {
-    // Who waits for it sleeps: the collector hashes on all cores, and a thread that spins takes one away.
-    const unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
-    made = checked("creating an event", driver().cuEventCreate(&event, flags));
+    made = checked("creating an event", driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     if (!made) return made;
   }
   m_ready = true;
@@ -75,7 +76,9 @@ CUdeviceptr Copier::allocate(std::uint64_t bytes) noexcept {
 
 void Copier::free(CUdeviceptr memory) noexcept {
   if (memory == 0) return;
-  if (m_ready) driver().cuStreamSynchronize(m_stream);
+  if (m_ready && wait_for(m_stream, wait_deadline()) == CUDA_ERROR_NOT_READY) {
+    return warn("device memory that held a snapshot is not given back to the program: a copy that did not end in time may still use it");
+  }
   const CUresult freed = m_memory.free(memory - k_block_bytes);
   if (freed == CUDA_SUCCESS) return;
   // A context that a kernel has broken takes all of its memory with it.
@@ -84,23 +87,37 @@ void Copier::free(CUdeviceptr memory) noexcept {
   warn(describe("device memory that held a snapshot could not be given back to the program", freed));
 }
 
-Result<void> Copier::wait_until(Deadline deadline) noexcept {
-  const CUresult status = poll(m_stream, deadline);
-  if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "copying took too long"};
-  return checked("copying", status);
+template <typename Handle>
+CUresult Copier::wait_for(Handle what, Deadline deadline) noexcept {
+  const CUresult status = poll(what, m_hangs ? Deadline::min() : deadline);
+  m_hangs = status == CUDA_ERROR_NOT_READY;
+  return status;
+}
+
+Result<void> Copier::finish(const std::string& what, Deadline deadline) noexcept {
+  const CUresult status = wait_for(m_stream, deadline);
+  return status == CUDA_ERROR_NOT_READY ? did_not_end(what) : checked(what, status);
+}
+
+// What is queued behind a copy that hangs might write to the program's memory at any later time.
+Result<void> Copier::may_queue() noexcept {
+  if (!m_hangs || wait_for(m_stream, Deadline::min()) != CUDA_ERROR_NOT_READY) return {};
+  return did_not_end("a copy of an earlier capture");
 }
 
 Result<void> Copier::gather(const std::vector<Allocation>& regions, CUdeviceptr to, Deadline deadline) noexcept {
+  if (Result<void> may = may_queue(); !may) return may;
   const std::vector<std::uint64_t> offsets = layout(regions);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     const CUresult status = driver().cuMemcpyAsync(to + offsets[i], regions[i].base, regions[i].bytes, m_stream);
     if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("copying a region", status)};
   }
-  return wait_until(deadline);
+  return finish("copying memory", deadline);
 }
 
 Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr from,
-                             const std::vector<bool>& wanted) noexcept {
+                             const std::vector<bool>& wanted, Deadline deadline) noexcept {
+  if (Result<void> may = may_queue(); !may) return may;
   const std::vector<std::uint64_t> offsets = layout(regions);
   Result<void> done;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -109,18 +126,20 @@ Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr
     // The others are put back all the same.
     if (status != CUDA_SUCCESS && done) done = Error{ErrorCode::device, describe("putting a region back", status)};
   }
-  const Result<void> ended = checked("putting memory back", driver().cuStreamSynchronize(m_stream));
-  return done ? ended : done;
+  const Result<void> finished = finish("putting memory back", deadline);
+  return finished ? done : finished;
 }
 
 Result<void> Copier::begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept {
+  if (Result<void> may = may_queue(); !may) return may;
   CUresult status = driver().cuMemcpyDtoHAsync_v2(tool()->channel->slot(slot).data(), from, bytes, m_stream);
   if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_events[slot], m_stream);
   return copied_to_host(status);
 }
 
-Result<void> Copier::wait(std::uint32_t slot, capture::Limit) noexcept {
-  return copied_to_host(driver().cuEventSynchronize(m_events[slot]));
+Result<void> Copier::wait(std::uint32_t slot, capture::Limit limit) noexcept {
+  const CUresult status = wait_for(m_events[slot], capture::Clock::now() + limit);
+  return status == CUDA_ERROR_NOT_READY ? did_not_end("copying to the host") : copied_to_host(status);
 }
 
 Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,

@@ -1,8 +1,9 @@
-// Moves state: on the device, and from there through pinned slots to the collector. One thread at a time.
+// Moves state: on the device, and from there through pinned slots to the collector. One thread at a time. Each wait is limited. Once one
+// was in vain the copier hangs: until the device has gone on, nothing is queued, and nothing is waited for.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "capture/slot_pipeline.hpp"
@@ -10,6 +11,7 @@
 #include "cuda/allocations.hpp"
 #include "cuda/cuda_headers.hpp"
 #include "cuda/own_memory.hpp"
+#include "cuda/polling.hpp"
 
 namespace kerncap::cuda {
 
@@ -17,14 +19,13 @@ inline constexpr std::uint64_t k_copy_align = 256;
 
 class Copier final : private capture::SlotCopier {
  public:
-  using Deadline = std::chrono::steady_clock::time_point;
-
   // Copies lie in `memory`, which outlives this and which several may share.
   explicit Copier(OwnMemory& memory) noexcept;
   // Makes the stream and the events, in the current context.
   core::Result<void> prepare() noexcept;
   // Memory of ours on the device; 0 when there is not enough that is free.
   [[nodiscard]] CUdeviceptr allocate(std::uint64_t bytes) noexcept;
+  // Not given back is what a copy of this copier's still reads or writes at the end of the wait.
   void free(CUdeviceptr memory) noexcept;
   // Where regions lie in a copy of all of them, each at a multiple of k_copy_align; the last is the copy's size.
   [[nodiscard]] static std::vector<std::uint64_t> layout(const std::vector<Allocation>& regions);
@@ -32,7 +33,9 @@ class Copier final : private capture::SlotCopier {
   core::Result<void> gather(const std::vector<Allocation>& regions, CUdeviceptr to, Deadline deadline) noexcept;
   // The way back; what the device may only read is left alone.
   core::Result<void> scatter(const std::vector<Allocation>& regions, CUdeviceptr from,
-                             const std::vector<bool>& wanted) noexcept;
+                             const std::vector<bool>& wanted, Deadline deadline) noexcept;
+  // Waits for all that was queued on the stream. `what`: for the message.
+  core::Result<void> finish(const std::string& what, Deadline deadline) noexcept;
   [[nodiscard]] CUstream stream() const noexcept { return m_stream; }
   // Pins the slots if that pays for so many bytes, of all that will be sent. Before the first are: it takes a while.
   core::Result<void> pin_for(std::uint64_t bytes) noexcept;
@@ -48,7 +51,9 @@ class Copier final : private capture::SlotCopier {
  private:
   core::Result<void> begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept override;
   core::Result<void> wait(std::uint32_t slot, capture::Limit limit) noexcept override;
-  core::Result<void> wait_until(Deadline deadline) noexcept;
+  core::Result<void> may_queue() noexcept;
+  template <typename Handle>
+  [[nodiscard]] CUresult wait_for(Handle what, Deadline deadline) noexcept;
 
   OwnMemory& m_memory;
   CUstream m_stream = nullptr;
@@ -56,6 +61,7 @@ class Copier final : private capture::SlotCopier {
   capture::SlotPipeline m_pipeline;
   bool m_ready = false;
   bool m_pinned = false;
+  bool m_hangs = false;                      // the last wait was in vain
 };
 
 }  // namespace kerncap::cuda

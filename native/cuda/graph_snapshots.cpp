@@ -6,6 +6,7 @@
 
 #include "cuda/api.hpp"
 #include "cuda/graph_effects.hpp"
+#include "cuda/polling.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/states.hpp"
 #include "cuda/tool.hpp"
@@ -18,7 +19,7 @@ using core::Result;
 
 namespace {
 
-Result<void> wait_for(CUstream stream, Streams::Deadline deadline, const std::string& what) noexcept {
+Result<void> wait_for(CUstream stream, Deadline deadline, const std::string& what) noexcept {
   const CUresult status = poll(stream, deadline);
   if (status != CUDA_ERROR_NOT_READY) return checked(what, status);
   return Error{ErrorCode::timeout, what + " did not end in time: does it wait for something that the program does once it "

@@ -39,7 +39,8 @@ struct Chunk {
 };
 
 Result<std::vector<Chunk>> changed_chunks(const std::vector<Allocation>& regions, CUdeviceptr kept,
-                                          const std::vector<PutBack>& how, CUstream stream, Changed& kernel) {
+                                          const std::vector<PutBack>& how, Copier& copier, Changed& kernel) {
+  const CUstream stream = copier.stream();
   const std::vector<std::uint64_t> offsets = Copier::layout(regions);
   std::vector<Chunk> chunks;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -56,7 +57,8 @@ Result<std::vector<Chunk>> changed_chunks(const std::vector<Allocation>& regions
     Result<void> compared = kernel.compare(chunks[i].kept, chunks[i].address, chunks[i].bytes, k_chunk, i, stream);
     if (!compared) return compared.error();
   }
-  const Result<std::vector<std::uint32_t>> words = kernel.end(stream);
+  if (Result<void> compared = copier.finish("comparing memory", wait_deadline()); !compared) return compared.error();
+  const Result<std::vector<std::uint32_t>> words = kernel.fetch();
   if (!words) return words.error();
   std::vector<Chunk> found;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -97,13 +99,14 @@ bool changed_once(const std::byte* now, const std::byte* before, const std::byte
 }
 
 // By the device, whatever the program's threads have written there.
-Result<void> put_chunks_back(const std::vector<Chunk>& chunks, CUstream stream) noexcept {
+Result<void> put_chunks_back(const std::vector<Chunk>& chunks, Copier& copier) noexcept {
   for (const Chunk& chunk : chunks) {
     if (chunk.how != PutBack::words) continue;
-    Result<void> copied = checked("putting host memory back", driver().cuMemcpyAsync(chunk.address, chunk.kept, chunk.bytes, stream));
+    Result<void> copied =
+        checked("putting host memory back", driver().cuMemcpyAsync(chunk.address, chunk.kept, chunk.bytes, copier.stream()));
     if (!copied) return copied;
   }
-  return checked("putting memory back", driver().cuStreamSynchronize(stream));
+  return copier.finish("putting memory back", wait_deadline());
 }
 
 // Where the program's threads may write now, in ascending order; all of the address space where the system does not tell.
@@ -144,15 +147,15 @@ void tell_of_others(std::vector<Chunk>& chunks) noexcept {
        "address there: unless they wrote it, the graph did, twice, and the program's results may be wrong");
 }
 
-Result<void> put_host_memory_back(std::vector<Chunk> chunks, CUstream stream) noexcept {
-  if (Result<void> done = put_chunks_back(take_protected(chunks), stream); !done) return done;
+Result<void> put_host_memory_back(std::vector<Chunk> chunks, Copier& copier) noexcept {
+  if (Result<void> done = put_chunks_back(take_protected(chunks), copier); !done) return done;
   std::uint64_t bytes = 0;
   for (const Chunk& chunk : chunks) bytes += chunk.bytes;
   if (bytes == 0) return {};
   const auto by_malloc = [](std::byte* memory) { std::free(memory); };
   std::unique_ptr<std::byte, decltype(by_malloc)> room(nullptr, by_malloc);
   if (bytes <= k_most_by_words) room.reset(static_cast<std::byte*>(std::malloc(2 * bytes)));
-  if (room == nullptr) return put_chunks_back(chunks, stream);
+  if (room == nullptr) return put_chunks_back(chunks, copier);
   std::byte* before = room.get();
   std::byte* after = before + bytes;
   for (const Chunk& chunk : chunks) {
@@ -187,11 +190,12 @@ Result<void> put_back(const std::vector<Allocation>& regions, CUdeviceptr kept, 
   std::vector<bool> whole(regions.size());
   for (std::size_t i = 0; i < regions.size(); ++i) whole[i] = how[i] == PutBack::whole;
   // Looked at before the device is busy with its own.
-  Result<std::vector<Chunk>> chunks = changed_chunks(regions, kept, how, copier.stream(), changed);
-  const Result<void> scattered = copier.scatter(regions, kept, whole);
+  Result<std::vector<Chunk>> chunks = changed_chunks(regions, kept, how, copier, changed);
+  const Result<void> scattered = copier.scatter(regions, kept, whole, wait_deadline());
   if (!chunks) return chunks.error();
+  if (!scattered && scattered.error().code == ErrorCode::timeout) return scattered;   // nothing is queued behind it
   tell_of_others(chunks.value());
-  const Result<void> host = put_host_memory_back(std::move(chunks.value()), copier.stream());
+  const Result<void> host = put_host_memory_back(std::move(chunks.value()), copier);
   return scattered ? host : scattered;
 }
 

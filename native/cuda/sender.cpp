@@ -72,7 +72,7 @@ void Sender::deliver(std::unique_ptr<Job> job) noexcept {
     if (sent && !m_collector.done(*job)) sent = Error{ErrorCode::io, "the collector is gone"};
     if (!sent) m_collector.failed(*job, sent.error());
   }
-  release(*job);
+  release(*job, job->engines->sender);
   const std::lock_guard lock(m_mutex);
   if (--m_unsent == 0) hold_endings(false);
   m_changed.notify_all();
@@ -149,9 +149,9 @@ void Sender::make_room(std::uint64_t bytes) noexcept {
   if (driver().cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS && free_bytes < bytes + k_margin_bytes) finish();
 }
 
-void Sender::release(Job& job) noexcept {
-  job.engines->copier.free(job.pre);
-  job.engines->copier.free(job.post);
+void Sender::release(Job& job, Copier& last) noexcept {
+  last.free(job.pre);
+  last.free(job.post);
   job.pre = job.post = 0;
   for (CUevent event : {job.before, job.after}) {
     if (event != nullptr) driver().cuEventDestroy_v2(event);

@@ -33,8 +33,8 @@ class Sender {
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
 
-  // Gives back what a capture made on the device.
-  static void release(Job& job) noexcept;
+  // Gives back what a capture made on the device. `last`: what copied last from or to it, on this thread.
+  static void release(Job& job, Copier& last) noexcept;
 
  private:
   [[nodiscard]] bool start_thread() noexcept;

@@ -77,7 +77,7 @@ void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcep
     return m_sender.take(std::move(job));
   }
   m_collector.failed(*job, taken.error());
-  Sender::release(*job);
+  Sender::release(*job, job->engines->copier);
   m_window.close();
   m_sender.dismiss();
 }

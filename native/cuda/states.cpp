@@ -63,8 +63,9 @@ Result<void> compare_states(Job& job) noexcept {
     }
     first += chunks_of(region);
   }
+  if (done) done = job.engines->copier.finish("comparing memory", wait_deadline());
   if (!done) return done;
-  Result<std::vector<std::uint32_t>> words = kernel.end(stream);
+  Result<std::vector<std::uint32_t>> words = kernel.fetch();
   if (!words) return words.error();
   job.changed = std::move(words.value());
   std::size_t word = 0;

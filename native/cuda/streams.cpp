@@ -1,13 +1,19 @@
-// Waits by asking, as a wait inside the driver cannot be given up.
+// All waits for the program's work are by polling.hpp, so that they can be given up.
 #include "cuda/streams.hpp"
 
-#include <time.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <future>
 #include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "capture/threads.hpp"
 #include "cuda/api.hpp"
+#include "cuda/polling.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -17,26 +23,13 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-constexpr long k_longest_pause_ns = 200'000;
-
-template <typename Handle>
-CUresult ask(CUresult(CUDAAPI* query)(Handle), Handle what, Streams::Deadline deadline, long longest_pause_ns) noexcept {
-  timespec pause{0, 2'000};
-  for (;;) {
-    const CUresult status = query(what);
-    if (status != CUDA_ERROR_NOT_READY || std::chrono::steady_clock::now() > deadline) return status;
-    ::nanosleep(&pause, nullptr);
-    pause.tv_nsec = std::min(pause.tv_nsec * 2, longest_pause_ns);
-  }
-}
-
 Result<void> ended(CUresult status) noexcept {
   if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "work that was submitted before did not end in time"};
   return checked("waiting for a stream", status);
 }
 
 Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
-  return ended(poll(stream, deadline, k_longest_pause_ns));
+  return ended(poll(stream, deadline));
 }
 
 // What has come, by then, of all that was submitted to the current context, on whichever stream; nothing where the driver cannot tell.
@@ -44,14 +37,33 @@ std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) n
   CUevent event = nullptr;
   if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
   std::optional<CUresult> status;
-  if (driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS) status = ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns);
+  if (driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS) status = poll(event, deadline);
   driver().cuEventDestroy_v2(event);
   return status;
 }
 
+// The same where the driver can only wait: a thread of ours does, and stays there if the work never ends.
+CUresult synchronize(CUcontext context, Streams::Deadline deadline) noexcept {
+  std::promise<CUresult> promise;
+  std::future<CUresult> ended = promise.get_future();
+  try {
+    const capture::NoSignals of_the_program;
+    std::thread([context, promise = std::move(promise)]() mutable {
+      pthread_setname_np(pthread_self(), "kc-capture");
+      const Inside inside;
+      const RelaxedMode relaxed;
+      const CUresult entered = driver().cuCtxSetCurrent(context);
+      promise.set_value(entered == CUDA_SUCCESS ? driver().cuCtxSynchronize() : entered);
+    }).detach();
+  } catch (const std::system_error&) {
+    return CUDA_ERROR_OPERATING_SYSTEM;   // the process may have no more threads
+  }
+  return ended.wait_until(deadline) == std::future_status::ready ? ended.get() : CUDA_ERROR_NOT_READY;
+}
+
 Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
   const std::optional<CUresult> status = ask_all(context, deadline);
-  return status ? ended(*status) : checked("waiting for the device", driver().cuCtxSynchronize());
+  return ended(status ? *status : synchronize(context, deadline));
 }
 
 Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
@@ -90,10 +102,6 @@ Entered::Entered(CUcontext context) noexcept : m_is_entered(driver().cuCtxPushCu
 Entered::~Entered() {
   CUcontext popped = nullptr;
   if (m_is_entered) driver().cuCtxPopCurrent_v2(&popped);
-}
-
-CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
-  return ask(driver().cuStreamQuery, stream, deadline, longest_pause_ns);
 }
 
 RelaxedMode::RelaxedMode() noexcept { m_is_set = driver().cuThreadExchangeStreamCaptureMode(&m_mode) == CUDA_SUCCESS; }

@@ -76,9 +76,6 @@ class Entered {
   bool m_is_entered;
 };
 
-// The stream's status when its work has ended, or when the time is over: CUDA_ERROR_NOT_READY then.
-[[nodiscard]] CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns = 100'000) noexcept;
-
 // While it lives, this thread may make the calls that a recording in global mode forbids to all threads. Without it such a
 // call of ours fails, and spoils the program's recording.
 class RelaxedMode {

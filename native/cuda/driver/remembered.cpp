@@ -52,8 +52,9 @@ Result<std::vector<std::uint32_t>> CudaDriver::changed(std::uint64_t chunk_bytes
     if (done) done = m_changed.compare(remembered.copy, region.base, region.bytes, chunk_bytes, first, m_stream);
     first += chunks_of(region);
   }
+  if (done) done = settle();
   if (!done) return done.error();
-  return m_changed.end(m_stream);
+  return m_changed.fetch();
 }
 
 }  // namespace kerncap::cuda

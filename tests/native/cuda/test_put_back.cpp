@@ -18,6 +18,7 @@ namespace {
 using kerncap::capture::MemoryKind;
 
 constexpr std::size_t k_chunk = 1 << 20;
+constexpr std::chrono::milliseconds k_wait{1000};
 CUdeviceptr g_flags = 0;               // which chunks changed, as our kernel says
 int g_fetched = 0;
 std::function<void(int)> g_when_fetched = [](int) {};   // how many chunks have been, with the one that is fetched now
@@ -57,14 +58,14 @@ class Memory {
   bool is_as_before(std::size_t region) {
     return std::memcmp(at(region, 0), kept + Copier::layout(regions)[region], regions[region].bytes) == 0;
   }
-  void put_back(const std::vector<PutBack>& how) {
+  void put_back(const std::vector<PutBack>& how) { CHECK(try_to_put_back(how).ok()); }
+  kerncap::core::Result<void> try_to_put_back(const std::vector<PutBack>& how) {
     static OwnMemory s_memory;
     static Copier s_copier(s_memory);
     static Changed s_changed;
     g_fetched = 0;
     g_warnings.clear();
-    const auto done = kerncap::cuda::put_back(regions, reinterpret_cast<CUdeviceptr>(kept), how, s_copier, s_changed);
-    CHECK(static_cast<bool>(done));
+    return kerncap::cuda::put_back(regions, reinterpret_cast<CUdeviceptr>(kept), how, s_copier, s_changed);
   }
 
   std::vector<Allocation> regions;
@@ -180,12 +181,38 @@ void whole_regions_are_the_devices_and_nothing_is_done_to_the_rest() {
   CHECK(g_fetched == 0);
 }
 
+// `comes_to_rest`: so often before that. `copies`: how many were queued; none is behind one that hangs.
+void a_device_that_hangs_is_given_up(int comes_to_rest, const std::string& what, int copies) {
+  static int s_asked = 0;
+  static int s_rest = 0;
+  static int s_copies = 0;
+  s_asked = s_copies = 0;
+  s_rest = comes_to_rest;
+  driver_stub().cuStreamQuery = [](CUstream) { return s_asked++ < s_rest ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; };
+  const auto usual = driver_stub().cuMemcpyAsync;
+  driver_stub().cuMemcpyAsync = [](CUdeviceptr, CUdeviceptr, std::size_t, CUstream) {
+    ++s_copies;
+    return CUDA_SUCCESS;
+  };
+  Memory memory({k_chunk, 66 * k_chunk});
+  *memory.at(0, 5) = std::byte{0xEE};
+  std::memset(memory.at(1, 0), 0xEE, 66 * k_chunk);   // too much for words
+  const auto begin = std::chrono::steady_clock::now();
+  const auto done = memory.try_to_put_back({PutBack::whole, PutBack::words});
+  const auto took = std::chrono::steady_clock::now() - begin;
+  CHECK(!done && done.error().code == kerncap::core::ErrorCode::timeout && done.error().message == what + " did not end in time");
+  CHECK(took > k_wait / 2 && took < 2 * k_wait);   // one wait
+  CHECK(s_copies == copies);
+  driver_stub().cuMemcpyAsync = usual;
+  driver_stub().cuStreamQuery = [](CUstream) { return CUDA_SUCCESS; };
+}
+
 }  // namespace
 
 int main() {
   fill_tables();
   fill();
-  g_tool = new Tool(*make_own_process(), *Collector::start({}, 1000, 0).connect());
+  g_tool = new Tool(*make_own_process(), *Collector::start({}, k_wait.count(), 0).connect());
   what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at();
   protected_memory_is_put_back_by_the_device();
   what_has_been_written_since_stays();
@@ -195,5 +222,9 @@ int main() {
   memory_of_other_processes_and_gpus_is_left_alone_with_a_warning();
   so_much_that_words_would_take_long_is_put_back_by_the_device();
   whole_regions_are_the_devices_and_nothing_is_done_to_the_rest();
+  a_device_that_hangs_is_given_up(0, "comparing memory", 0);
+  a_device_that_hangs_is_given_up(1, "putting memory back", 1);
+  a_device_that_hangs_is_given_up(3, "putting memory back", 1 + 66);
+  whole_regions_are_the_devices_and_nothing_is_done_to_the_rest();   // as soon as it has gone on
   return kerncap::test::exit_code();
 }

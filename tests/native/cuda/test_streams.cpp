@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -28,7 +29,7 @@ int g_waited_for_all = 0;
 int g_events = 0;                      // that were made, and not destroyed
 std::vector<CUcontext> g_all_of;       // contexts of which all work was recorded
 CUresult g_all = CUDA_SUCCESS;         // what has come of it
-CUstreamCaptureMode g_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local CUstreamCaptureMode g_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
   if (stream == CU_STREAM_LEGACY && g_records && g_blocks) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -83,6 +84,7 @@ void fill_tables() {
   table.cuStreamIsCapturing = is_capturing;
   table.cuStreamQuery = query;
   table.cuCtxSynchronize = wait_for_all;
+  table.cuCtxSetCurrent = [](CUcontext) { return CUDA_SUCCESS; };
   table.cuCtxRecordEvent = record_all;
   table.cuEventCreate = make_event;
   table.cuEventDestroy_v2 = destroy_event;
@@ -93,11 +95,12 @@ void fill_tables() {
   const_cast<Cupti&>(cupti()).cuptiGetDeviceId = device_of;
 }
 
-kerncap::core::Result<void> drain(const Streams& streams) {
+constexpr std::chrono::milliseconds k_short{20};
+kerncap::core::Result<void> drain(const Streams& streams, std::chrono::milliseconds limit = std::chrono::seconds(30)) {
   g_queried.clear();
   g_waited_for_all = 0;
   g_all_of.clear();
-  const auto done = streams.drain(0, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+  const auto done = streams.drain(0, std::chrono::steady_clock::now() + limit);
   CHECK(g_events == 0);
   return done;
 }
@@ -133,13 +136,25 @@ void test_what_is_on_no_stream_that_we_know() {
   Streams streams;
   streams.context_created(k_context);
   g_all = CUDA_ERROR_NOT_READY;
-  const kerncap::core::Result<void> late = drain(streams);
+  const kerncap::core::Result<void> late = drain(streams, k_short);
   CHECK(!late && late.error().code == kerncap::core::ErrorCode::timeout);
   g_all = CUDA_SUCCESS;
   auto& table = const_cast<Driver&>(driver());
   table.cuCtxRecordEvent = nullptr;   // an older driver
   CHECK(static_cast<bool>(drain(streams)));
   CHECK(g_waited_for_all == 1);
+  static std::promise<void> s_may_end;
+  static std::promise<void> s_has_ended;
+  table.cuCtxSynchronize = [] {
+    s_may_end.get_future().wait();
+    s_has_ended.set_value();
+    return CUDA_SUCCESS;
+  };
+  const kerncap::core::Result<void> never = drain(streams, k_short);
+  CHECK(!never && never.error().code == kerncap::core::ErrorCode::timeout);
+  s_may_end.set_value();
+  s_has_ended.get_future().wait();
+  table.cuCtxSynchronize = wait_for_all;
   table.cuCtxRecordEvent = record_all;
   g_recorded = CUDA_ERROR_NOT_SUPPORTED;   // of this context
   CHECK(static_cast<bool>(drain(streams)));

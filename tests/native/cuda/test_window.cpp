@@ -259,7 +259,7 @@ void a_context_that_is_given_up_holds_no_capture_of_another(Collector& collector
     *made = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
     return CUDA_SUCCESS;
   };
-  driver_stub().cuEventSynchronize = [](CUevent) {
+  driver_stub().cuEventQuery = [](CUevent) {
     static thread_local bool t_has_waited = false;   // the thread that sends, once
     if (!std::exchange(t_has_waited, true)) std::this_thread::sleep_for(k_sending);
     return CUDA_SUCCESS;
