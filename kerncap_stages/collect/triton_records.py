@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Transaction
 
 _PYTHON_PATH = "PYTHONPATH"
-_SOURCE = re.compile(r"[0-9a-f]{64}\.py")
+_FILE = re.compile(r"[0-9a-f]{64}\.(py|ptx)")
 
 
 class TritonRecords:
@@ -63,6 +63,8 @@ class TritonRecords:
             record = json.loads(path.read_bytes())
             record |= {name: to_os_text(record[name]) for name in ("triton_folder", "python")}
             record["functions"] = [self._store_function(each, transaction) for each in record["functions"]]
+            if record["ptx"] is not None:
+                record["ptx"] = FileRef.to(transaction.put_bytes(self._read(record["ptx"])))
             return TritonKernel.model_validate(record)
         # The program could write anything there, and its capture is whole without.
         except ValidationError as error:
@@ -81,10 +83,12 @@ class TritonRecords:
         return [*dict.fromkeys(lines), *unread]
 
     def _store_function(self, record: dict[str, Any], transaction: Transaction) -> TritonFunction:
-        file = record.pop("file")
-        if not _SOURCE.fullmatch(file):
-            raise ValueError(f"a source is named {file!r}")
-        text = (self._folder / file).read_bytes()
+        text = self._read(record.pop("file"))
         record["path"] = to_os_text(record["path"])
         source = FileRef.to(transaction.put_bytes(text))
         return TritonFunction.model_validate({**record, "source": source, "source_size_bytes": len(text)})
+
+    def _read(self, name: str) -> bytes:
+        if not _FILE.fullmatch(name):
+            raise ValueError(f"a file is named {name!r}")
+        return (self._folder / name).read_bytes()

@@ -83,7 +83,10 @@ class NvccProject:
         return Build(placed, files, values)
 
     def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
-        """Return the PTX that kc-locate found: no tool assembles machine code."""
+        """Return the PTX that Triton made or that kc-locate found: no tool assembles machine code."""
+        triton = capture.kernel.triton
+        if triton is not None and triton.ptx is not None:
+            return store.get(triton.ptx.digest).decode(errors="surrogateescape")
         if source is None or source.language is not Language.ASSEMBLY or not source.files:
             raise UsageError(
                 f"no PTX of {capture.kernel.demangled_name} is known",

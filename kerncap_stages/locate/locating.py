@@ -61,8 +61,7 @@ def run_locate(
     if known is not None:
         return known
     with store.begin_transaction() as transaction:
-        # CUDA's Triton kernels are edited as the PTX that the search finds.
-        if capture.kernel.triton is not None and capture.environment.backend is Backend.HSA:
+        if capture.kernel.triton is not None:
             manifest = describe_jitted(capture, capture_digest, capture.kernel.triton)
         else:
             manifest = _search(store, capture, capture_digest, options, transaction)

@@ -76,6 +76,7 @@ class TritonKernel(Frozen):
     )
     autotuned: bool = Field(description="an autotuner chose the configuration")
     target: tuple[str, str, int] = Field(description="[back end, processor, lanes]")
+    ptx: FileRef | None = Field(default=None, description="the text that the cubin was assembled from (CUDA)")
     triton_version: str | None = None
     triton_folder: OsText | None = Field(default=None, description="the folder that the package is in")
     python: OsText | None = Field(default=None, description="the interpreter")

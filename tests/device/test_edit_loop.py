@@ -36,8 +36,8 @@ def tree(tmp_path_factory):
     return folder
 
 
-def generated(kc, source, folder):
-    kc.ok("kc-generate", source, "--output", "project")
+def generated(kc, source, folder, *options):
+    kc.ok("kc-generate", source, "--output", "project", *options)
     folder.parent.mkdir(parents=True, exist_ok=True)
     (kc.folder / "project").rename(folder)
     return folder
@@ -131,14 +131,13 @@ def test_a_kernel_without_source_is_edited_as_the_ptx_in_its_program(kc, tree, t
 
 def test_a_triton_kernel_is_edited_as_ptx(kc, tmp_path, monkeypatch):
     pytest.importorskip("triton", reason="Triton is not installed")
-    cache = tmp_path / "cache"
-    monkeypatch.setitem(os.environ, "TRITON_CACHE_DIR", str(cache))
+    monkeypatch.setitem(os.environ, "TRITON_CACHE_DIR", str(tmp_path / "cache"))
     program = tmp_path / "program.py"
     program.write_text(TRITON_SAXPY)
     capture = kc.capture("saxpy", sys.executable, program, dispatch=2)
-    source = kc.ok("kc-locate", capture, "--source-dir", cache).digest
-    assert kc.show(source)["language"] == "assembly", kc.show(source)["explanation"]
-    project = generated(kc, source, tmp_path / "project-triton")
+    source = kc.ok("kc-locate", capture).digest
+    assert kc.show(source)["language"] == "triton", kc.show(source)["explanation"]
+    project = generated(kc, source, tmp_path / "project-triton", "--assembly")
     kc.ok("make", "-C", project, "validate-variant")
     variant = project / "kernel_variant.ptx"
     text = variant.read_text()

@@ -9,6 +9,7 @@ import traceback
 FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder
 ERRORS = "errors"
 SOURCE_SUFFIX = ".py"
+PTX_SUFFIX = ".ptx"
 RECORD_SUFFIX = ".json"
 
 _folder = os.environ.get(FOLDER, "")  # the program may change its environment later

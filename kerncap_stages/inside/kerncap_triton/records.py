@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from . import trials
-from .files import RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
+from .files import PTX_SUFFIX, RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
 from .names import find_used
 from .values import describe_value, find_jitted, is_tritons
 
@@ -96,6 +96,7 @@ def _record(kernel: Any) -> None:
         "target": [str(target.backend), str(target.arch), int(target.warp_size)],
         "functions": [_describe_function(each, reached) for each in reached],
         "autotuned": _is_tuned(jitted),
+        "ptx": _write_ptx(kernel),
         "triton_version": sys.modules["triton"].__version__,
         "triton_folder": os.path.dirname(
             os.path.dirname(os.path.abspath(sys.modules["triton"].__file__ or ""))
@@ -103,6 +104,17 @@ def _record(kernel: Any) -> None:
         "python": sys.executable or "",
     }
     write(name, json.dumps(record).encode())
+
+
+def _write_ptx(kernel: Any) -> str | None:
+    """Keep the text that a cubin was assembled from; returns the file's name. None on AMD's GPUs."""
+    text = kernel.asm.get("ptx")
+    if text is None:
+        return None
+    data = text.encode() if isinstance(text, str) else text
+    name = hashlib.sha256(data).hexdigest() + PTX_SUFFIX
+    write(name, data)
+    return name
 
 
 def _read_constants(source: Any) -> dict[Any, Any]:
