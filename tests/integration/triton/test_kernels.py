@@ -25,7 +25,11 @@ EDITS = {
     "atomics": ("count_kernel", ("other=0), 1,", "other=0), 2 - 1,"), ("other=0), 1,", "other=0), 2,")),
     "attention": ("attention_kernel", ("largest = higher", "largest = tl.maximum(higher, largest)"),
                   ("shrink[:, None] +", "1.0 +")),
+    "fp8": ("fp8_kernel", (".to(tl.float32) * 2", ".to(tl.float32) * 4 * 0.5"), ("* 2)", "* 3)")),
+    "descriptors": ("copy_kernel", ("given.load([at, 0]) + 1", "1 + given.load([at, 0])"), ("+ 1)", "+ 2)")),
+    "host_descriptors": ("double_kernel", ("* 2)", "* 4 * 0.5)"), ("* 2)", "* 4)")),
 }  # fmt: skip
+ON_GFX942 = ("matmul", "attention", "fp8", "host_descriptors")
 
 
 def edit(project: Path, old: str, new: str) -> None:
@@ -36,7 +40,8 @@ def edit(project: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [*((name, "gfx90a") for name in EDITS), ("matmul", "gfx942"), ("attention", "gfx942")]
+    ("name", "target"),
+    [*((name, "gfx90a") for name in EDITS if name != "fp8"), *((name, "gfx942") for name in ON_GFX942)],
 )
 def test_a_kernel_becomes_a_project_of_python(with_triton, tmp_path, name, target):
     kernel, right, wrong = EDITS[name]

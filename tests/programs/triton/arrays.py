@@ -31,11 +31,24 @@ class _Driver(HIPDriver):
         return None
 
 
+class _Type(str):
+    """The name of a type. Descriptors ask for its size, too."""
+
+    def __new__(cls, name: str, itemsize: int) -> _Type:
+        made = super().__new__(cls, name)
+        made.itemsize = itemsize
+        return made
+
+    itemsize: int
+
+
 class Array:
     """An array in the GPU's memory, as far as Triton looks at one."""
 
-    def __init__(self, values: np.ndarray[Any, Any]) -> None:
-        self.shape, self.dtype, self._type = values.shape, str(values.dtype), values.dtype
+    def __init__(self, values: np.ndarray[Any, Any], dtype: str | None = None) -> None:
+        """dtype: Triton's name for a type that numpy does not have."""
+        self.shape, self._type = values.shape, values.dtype
+        self.dtype = _Type(dtype or str(values.dtype), values.itemsize)
         self._size = ctypes.c_size_t(values.nbytes)
         self._address = ctypes.c_void_p()
         _check(_hip.hipMalloc(ctypes.byref(self._address), self._size))

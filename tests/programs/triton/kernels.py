@@ -11,6 +11,7 @@ import triton.language as tl
 from arrays import Array
 from shapes import clamp as limit
 from triton.language import exp
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 LARGEST = tl.constexpr(float("inf"))
 random = np.random.default_rng(1)
@@ -164,6 +165,52 @@ def attention():
     scores = q.astype(np.float32) @ k.astype(np.float32).T
     powers = np.exp(scores - scores.max(1, keepdims=True))
     return out.read(), powers / powers.sum(1, keepdims=True) @ v.astype(np.float32)
+
+
+@triton.jit
+def fp8_kernel(x, out, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at).to(tl.float32) * 2)
+
+
+def fp8():
+    x = np.arange(0x38, 0x40, dtype=np.uint8).repeat(32)  # a byte of a zero exponent's bias and above
+    out = Array(np.zeros(256, np.float32))
+    fp8_kernel[(2,)](Array(x, "fp8e4b8"), out, BLOCK=128)
+    return out.read(), (0.5 * (1 + (x & 7) / 8)).astype(np.float32) * 2
+
+
+@triton.jit
+def copy_kernel(x, out, rows, columns):
+    given = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [16, 32])
+    made = tl.make_tensor_descriptor(out, [rows, columns], [columns, 1], [16, 32])
+    at = tl.program_id(0) * 16
+    made.store([at, 0], given.load([at, 0]) + 1)
+
+
+def descriptors():
+    x = floats(64, 32)
+    out = Array(np.zeros_like(x))
+    copy_kernel[(4,)](Array(x), out, 64, 32)
+    return out.read(), x + 1
+
+
+@triton.jit
+def double_kernel(x, out, ROWS: tl.constexpr):
+    at = tl.program_id(0) * ROWS
+    out.store([at, 0], x.load([at, 0]) * 2)
+
+
+def host_descriptors():
+    x = floats(64, 32)
+    out = Array(np.zeros_like(x))
+    block = [16, 32]
+    double_kernel[(4,)](
+        TensorDescriptor(Array(x), [64, 32], [32, 1], block),
+        TensorDescriptor(out, [64, 32], [32, 1], block),
+        ROWS=16,
+    )
+    return out.read(), x * 2
 
 
 def main() -> None:
