@@ -38,6 +38,11 @@ class ClangCudaTool(HipTool):
     def compile_device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
         """Compile nothing: clang makes PTX, which has no instructions to compare."""
 
+    def compile_one_kernel(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> None:
+        """Compile nothing, as above."""
+
 
 def find_clang(compiler: str) -> ClangCudaTool:
     """Find the clang of a build. Raises DeviceError if there is none."""

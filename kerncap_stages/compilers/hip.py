@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.targets import parse_target
-from kerncap_stages.compilers import amd_code
+from kerncap_stages.compilers import amd_code, one_kernel
 from kerncap_stages.compilers.debug_info import find_definition
 from kerncap_stages.compilers.dependencies import (
     Headers,
@@ -104,6 +104,12 @@ class HipTool:
             if result.returncode != 0 or not output.is_file():
                 raise DeviceError(f"{unit} does not compile: {find_first_error(result.stderr)}")
             return output.read_bytes()
+
+    def compile_one_kernel(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> bytes | None:
+        """Compile with the build's flags; see ``one_kernel``."""
+        return one_kernel.compile_one_kernel(self.compiler, unit, flags, directory, target, symbol)
 
     def compile_relocatable(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str

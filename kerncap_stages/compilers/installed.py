@@ -40,10 +40,14 @@ class Compiler:
 
     def make_command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
         """Return the command that compiles HIP for one GPU target, only for the device."""
+        device = ["-x", "hip", f"--offload-arch={target}", "--offload-device-only"]
+        return [self.path, *device, *self.complete(flags), *rest]
+
+    def complete(self, flags: Sequence[str]) -> list[str]:
+        """Put the flags that hipcc adds before a build's."""
         optimised = any(_OPTIMISATION.fullmatch(flag) for flag in flags)
         lead = [flag for flag in self.lead if not (optimised and _OPTIMISATION.fullmatch(flag))]
-        device = ["-x", "hip", f"--offload-arch={target}", "--offload-device-only"]
-        return [self.path, *device, *lead, *flags, *rest]
+        return [*lead, *flags]
 
 
 def is_compiler_name(compiler: str) -> bool:

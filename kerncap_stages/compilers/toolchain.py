@@ -52,6 +52,14 @@ class Tool(Protocol):
         Raises DeviceError with the compiler's message if the unit cannot be compiled with ``flags``.
         """
 
+    def compile_one_kernel(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> bytes | None:
+        """Compile a unit without its other kernels; None if that is not possible, or not worth it.
+
+        Raises DeviceError with the compiler's message if it fails.
+        """
+
 
 class Toolchain(Protocol):
     """A family of compilers for one kernel language."""

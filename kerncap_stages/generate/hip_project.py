@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.compilers.flags import keep_shaping_flags
-from kerncap_stages.compilers.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, find_optimisation_flag
+from kerncap_stages.compilers.hip import (
+    RELOCATABLE_LINK,
+    RELOCATABLE_UNIT,
+    HipToolchain,
+    find_optimisation_flag,
+)
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.generate.assembly import disassemble
 from kerncap_stages.generate.kind import Build, judge_flags
+from kerncap_stages.generate.one_kernel import SCRIPT, make_compile_script
 from kerncap_stages.generate.overlay import EDITABLE, format_number, make_overlay_files, place_files
 from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.manifests.os_strings import to_os_string
@@ -33,10 +40,12 @@ class HipProject:
 
     def build(
         self,
-        capture: Capture,  # noqa: ARG002
+        capture: Capture,
         originals: Sequence[str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),
+        *,
+        one_kernel: bool = False,
     ) -> Build:
         """Place the sources. An overlay shows them to the compiler at their original paths."""
         placed = place_files(originals) if originals else {}
@@ -47,11 +56,19 @@ class HipProject:
             for each in (command, *linked)
         ]
         files = make_overlay_files(placed, units)
+        compiler = to_os_string(command.arguments[0])
+        script = None
+        if one_kernel and not linked:
+            level = " ".join(find_optimisation_flag(HipToolchain().complete_flags(compiler, units[0][1])))
+            script = make_compile_script(strip_unit(capture.kernel.mangled_name), level)
+        if script is not None:
+            files[SCRIPT] = script
         values = {
             "units": [format_number(i) for i in range(len(units))],
             "relocatable_unit": " ".join(RELOCATABLE_UNIT),
             "link": " ".join((*RELOCATABLE_LINK, *find_optimisation_flag(units[0][1]))),
-            "compiler": choose_compiler(to_os_string(command.arguments[0]), is_compiler_name, "hipcc"),
+            "compiler": choose_compiler(compiler, is_compiler_name, "hipcc"),
+            "script": None if script is None else SCRIPT,
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)

@@ -48,10 +48,13 @@ class ProjectKind(Protocol):
         originals: Sequence[str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),
+        *,
+        one_kernel: bool = False,
     ) -> Build:
         """Place the sources, the definition's file first, and say how they are compiled.
 
         linked: commands of other units whose device code is linked with the kernel's.
+        one_kernel: without the unit's other kernels.
         """
 
     def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:

@@ -45,6 +45,8 @@ class NvccProject:
         originals: Sequence[str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002 - other units are found for HIP alone
+        *,
+        one_kernel: bool = False,  # noqa: ARG002
     ) -> Build:
         """Place the sources in a copy of their tree."""
         if command is None:

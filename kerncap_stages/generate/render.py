@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
 # A recipe line that records the digests of the built file and its inputs.
+TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}'"
 RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
 
 
@@ -91,7 +92,9 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
             digests.update((to_os_string(file.path), str(file.payload.digest)) for file in listed)
     command = found.compile_command if found and not first.assembly else None
     linked = found.linked_units if found is not None and command is not None else ()
-    build = kind.build(capture, list(digests), command, linked)
+    unedited = found.unedited if found is not None and len(parts) == 1 else None
+    one_kernel = unedited is not None and unedited.one_kernel
+    build = kind.build(capture, list(digests), command, linked, one_kernel=one_kernel)
     files |= {**build.files, **first.listing}
     can_recompile = first.triton is not None or (command is not None and not build.problem)
     why_not = "" if first.triton else build.problem or _explain_missing(source)
@@ -108,6 +111,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         "why_not": why_not,
         "check": "\n".join(_make_checks(parts)),
         "listing": next(iter(first.listing), ""),
+        "whole_unit_because": unedited.whole_unit_because if unedited is not None else None,
         **build.values,
         **_describe_page(capture, found, build.placed),
         "assumed": command is not None and command.database is None,
@@ -141,6 +145,7 @@ def _make_checks(parts: Sequence[Part]) -> Iterator[str]:
             why = "its unit does not instantiate it, or its name or parameters were changed"
             yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
     yield RECORD_BUILT
+    yield TELL_TIME
 
 
 def _require_one_unit(parts: Sequence[Part]) -> None:

@@ -64,6 +64,8 @@ class TritonProject:
         originals: Sequence[str],  # noqa: ARG002 - the modules hold what is needed of them
         command: CompileCommand | None,  # noqa: ARG002
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002
+        *,
+        one_kernel: bool = False,  # noqa: ARG002
     ) -> Build:
         """Add the script that compiles the modules as the program did."""
         triton = capture.kernel.triton

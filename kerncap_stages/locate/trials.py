@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.locate.linking import link_code
+from kerncap_stages.locate.linking import RELOCATABLE, link_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +75,18 @@ def compare_code(command: CompileCommand, wanted: Wanted) -> bool | None:
     made = None if code is None else wanted.toolchain.read_kernel_code(code, wanted.symbol_alone)
     captured = wanted.toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
     return None if made is None or captured is None else made == captured
+
+
+def compile_one_kernel(command: CompileCommand, wanted: Wanted) -> bytes | None:
+    """Compile a unit without its other kernels; None if that is not possible, or not worth it.
+
+    Raises DeviceError if the compiler or one of LLVM's tools is missing or fails.
+    """
+    if RELOCATABLE.intersection(command.arguments):
+        return None  # other units are linked in
+    flags = wanted.toolchain.choose_flags(command, wanted.defines)
+    tool = wanted.find_tool(command)
+    return tool.compile_one_kernel(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
 
 
 def compile_device_code(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, DeviceError
-from kerncap_stages.locate.trials import compile_device_code
+from kerncap_stages.locate.trials import compile_device_code, compile_one_kernel
 from kerncap_stages.manifests.source import Unedited
 
 if TYPE_CHECKING:
@@ -33,6 +33,16 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
     if command is None:
         return Unedited(same_instructions=None, why="no compile command is known")
     toolchain = wanted.toolchain
+    captured = toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
+    why_whole = None
+    try:
+        alone = compile_one_kernel(command, wanted)
+        if alone is not None:
+            if captured == toolchain.read_kernel_code(alone, wanted.symbol_alone):
+                return Unedited(same_instructions=True, one_kernel=True)
+            why_whole = "without its other kernels it has other instructions"
+    except DeviceError as error:
+        why_whole = str(error)
     started = time.monotonic()
     try:
         made = compile_device_code(command, wanted)
@@ -41,14 +51,13 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
     took_s = time.monotonic() - started
     if made is None:
         return Unedited(same_instructions=None, why="the compiler makes PTX, which has no instructions")
-    captured = toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
     if captured is None:
         return Unedited(same_instructions=None, why="the captured code object does not name its functions")
     code = toolchain.read_kernel_code(made, wanted.symbol_alone)
     if code is None:
         return Unedited(same_instructions=False, why=f"{command.file} does not make this kernel")
     if code == captured:
-        return Unedited(same_instructions=True)
+        return Unedited(same_instructions=True, whole_unit_because=why_whole)
     reasons = list(_list_reasons(captured, code, made, wanted))
     level = _find_level(command, wanted, captured) if took_s < _MAX_TRIAL_S else None
     if level is not None:

@@ -86,6 +86,12 @@ class Unedited(Frozen):
     why: Remark | None = Field(
         default=None, description="for people: why they differ, or why it is not known"
     )
+    one_kernel: bool = Field(
+        default=False, description="the same also if the unit is compiled without its other kernels"
+    )
+    whole_unit_because: Remark | None = Field(
+        default=None, description="for people: why the other kernels cannot be left out, if that was tried"
+    )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
