@@ -95,29 +95,41 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], t
     return once
 
 
+@pytest.fixture(scope="session")
+def located(
+    captured: Callable[[str, int], tuple[Path, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, int], tuple[Path, str]]:
+    """The same store after kc-locate has found the kernel's source."""
+
+    def once(kernel: str, dispatch: int) -> tuple[Path, str]:
+        def locate(folder: Path) -> str:
+            store, digest = captured(kernel, dispatch)
+            shutil.copytree(store, folder / "store")
+            words = ["hipcc", "-O3", *COMMON_FLAGS, f"--offload-arch={TARGET}", "-c", str(OUTPUTS)]
+            entry = {"directory": str(folder), "file": str(OUTPUTS), "arguments": words}
+            (folder / "compile_commands.json").write_text(json.dumps([entry]))
+            command = (digest, "--source-dir", OUTPUTS.parent, "--compile-commands", "compile_commands.json")
+            Stages(folder / "store", folder).run("locate", *command).must()
+            return digest
+
+        folder = folder_of_run(tmp_path_factory) / "typed_outputs" / f"{kernel}-{dispatch}-located"
+        digest = made_once(folder, locate)
+        return folder / "store", digest
+
+    return once
+
+
 @pytest.fixture
 def on(
-    captured: Callable[[str, int], tuple[Path, str]], tmp_path: Path, database: Path
+    captured: Callable[[str, int], tuple[Path, str]],
+    located: Callable[[str, int], tuple[Path, str]],
+    tmp_path: Path,
 ) -> Callable[..., tuple[Stages, str]]:
     """Stages on a copy of such a store, and the capture's digest; its source is found unless told."""
 
-    def copy(kernel: str, dispatch: int = 0, *, located: bool = True) -> tuple[Stages, str]:
-        store, digest = captured(kernel, dispatch)
+    def copy(kernel: str, dispatch: int = 0, *, is_located: bool = True) -> tuple[Stages, str]:
+        store, digest = (located if is_located else captured)(kernel, dispatch)
         shutil.copytree(store, tmp_path / "store")
-        stages = Stages(tmp_path / "store", tmp_path, TARGET)
-        if located:
-            stages.run(
-                "locate", digest, "--source-dir", OUTPUTS.parent, "--compile-commands", database
-            ).must()
-        return stages, digest
+        return Stages(tmp_path / "store", tmp_path, TARGET), digest
 
     return copy
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    """A compilation database for typed_outputs.hip."""
-    words = ["hipcc", "-O3", *COMMON_FLAGS, f"--offload-arch={TARGET}", "-c", str(OUTPUTS)]
-    path = tmp_path / "compile_commands.json"
-    path.write_text(json.dumps([{"directory": str(tmp_path), "file": str(OUTPUTS), "arguments": words}]))
-    return path

@@ -80,7 +80,7 @@ def test_one_ulp_fails_without_flags_and_passes_with_its_bound(on, variant, disp
 
 def test_outputs_of_unknown_type_are_compared_by_bytes_and_said_to_be(on, variant):
     # The symbol says Pair*, and only the source could tell what that is.
-    stages, digest = on("by_symbol", 0, located=False)
+    stages, digest = on("by_symbol", 0, is_located=False)
     manifest, said = validate(stages, digest, "--variant", variant("one_ulp"), "--ulp", "1", code=1)
     assert "unknown type" in said
     assert "--dtype" in said
@@ -165,7 +165,7 @@ def test_a_verdict_that_is_remembered_is_the_latest(on, variant):
 
 
 def test_a_store_with_a_line_break_in_its_path_is_replayed_from(on):
-    stages, digest = on("by_symbol", 0, located=False)
+    stages, digest = on("by_symbol", 0, is_located=False)
     stages.store = stages.store.rename(stages.store.with_name("line\nbreak\\n"))
     stages.run("replay", digest).must()
 
