@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from programs import COMMON_FLAGS, SOURCES
-from stages import executable
+from stages import Stages, executable
 
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
 
+TARGET = "gfx90a"
+STAGES = ("locate", "generate", "validate")
 HEAVY = {"jinja2", "numpy", "pydantic", "rich", "tree_sitter", "elftools", "msgpack"}
 
 
@@ -52,10 +54,14 @@ class Loop:
         return bool(self(stage)[1] & HEAVY)
 
 
-@pytest.fixture
-def loop(on, tmp_path, monkeypatch) -> Loop:
-    stages, digest = on("by_symbol", located=False)
-    tree = tmp_path / "tree"
+@pytest.fixture(scope="module")
+def worked(captured, tmp_path_factory) -> tuple[Loop, Path]:
+    """A loop whose stages have worked, and a copy of the folder in which they did."""
+    folder = tmp_path_factory.mktemp("worked") / "live"
+    store, digest = captured("by_symbol", 0)
+    shutil.copytree(store, folder / "store")
+    stages = Stages(folder / "store", folder, TARGET)
+    tree = folder / "tree"
     (tree / "src").mkdir(parents=True)
     (tree / "first").mkdir()
     (tree / "include").mkdir()
@@ -65,14 +71,22 @@ def loop(on, tmp_path, monkeypatch) -> Loop:
     words = ["hipcc", "-O3", f"-I{tree}/first", f"-I{tree}/include", *COMMON_FLAGS, "-c", "outputs.hip"]
     entry = {"directory": str(tree / "src"), "file": "outputs.hip", "arguments": words}
     (tree / "src/compile_commands.json").write_text(json.dumps([entry]))
-    monkeypatch.setattr(stages, "folder", tmp_path)
     made = Loop(stages, digest, tree)
-    for stage in ("locate", "generate", "validate"):
+    for stage in STAGES:
         assert made.works(stage), stage
-    return made
+    return made, shutil.copytree(folder, folder.with_name("saved"), symlinks=True)
 
 
-STAGES = ("locate", "generate", "validate")
+@pytest.fixture
+def loop(worked) -> Loop:
+    """The loop as its stages left it, in the same folder for each test: nothing has changed there."""
+    made, saved = worked
+    folder = made.stages.folder
+    shutil.rmtree(folder)
+    shutil.copytree(saved, folder, symlinks=True)
+    again = Loop(Stages(made.stages.store, folder, TARGET), made.capture, made.tree)
+    assert not any(again.works(stage) for stage in STAGES)
+    return again
 
 
 def test_nothing_changed_prints_the_same_and_imports_nothing_heavy(loop):
