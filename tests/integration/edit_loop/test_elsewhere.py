@@ -13,19 +13,25 @@ from pathlib import Path
 import pytest
 from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once, compiler_version, in_rocm
 from softgpu import refusal
+from stages import Stages
 
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.rocm_root.namespaces import has_all_ids
+from kerncap_stages.store import Store
 
 OTHER_USER = 4321
 DEMO = SOURCES / "edit_loop/typed_outputs.hip"
 
 
-@pytest.fixture
-def project(stages, tmp_path):
+@pytest.fixture(scope="module")
+def moved_project(tmp_path_factory):
     """A project far from where it was made, with everything that it was made from gone."""
-    tree = tmp_path / "tree"
+    tmp_path = tmp_path_factory.mktemp("elsewhere")
+    tree, folder = tmp_path / "tree", tmp_path / "work"
     tree.mkdir()
+    folder.mkdir()
+    Store.open(tmp_path / "store")
+    stages = Stages(tmp_path / "store", folder)
     shutil.copy(DEMO, tree / "outputs.hip")
     words = ["hipcc", "-O3", *COMMON_FLAGS, "--offload-arch=gfx90a", "-c", "outputs.hip"]
     entry = {"directory": str(tree), "file": "outputs.hip", "arguments": words}
@@ -34,12 +40,18 @@ def project(stages, tmp_path):
     (capture,) = stages.capture("by_symbol", app)
     source = stages.run("locate", capture, "--source-dir", tree).must().digests[0]
     stages.run("generate", source, "--output", "project").must()
-    moved = tmp_path / "some where else" / "it's here"
-    moved.parent.mkdir()
-    shutil.move(stages.folder / "project", moved)
-    shutil.rmtree(tree)
-    shutil.rmtree(stages.store)
+    moved = tmp_path / "moved"
+    shutil.move(folder / "project", moved)
+    for gone in (tree, folder, stages.store):
+        shutil.rmtree(gone)
     return moved
+
+
+@pytest.fixture
+def project(moved_project, stages, tmp_path):
+    """Such a project of the test's own; there is no store but its own."""
+    shutil.rmtree(stages.store)
+    return shutil.copytree(moved_project, tmp_path / "some where else" / "it's here", symlinks=True)
 
 
 TARGETS = ("help", "run", "validate", "recompile", "run-variant", "bench", "validate-variant")
