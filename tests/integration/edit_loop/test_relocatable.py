@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from made_up import make
+from stages import Stages
+
+from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from stages import Stages
 
 KERNEL = """#include <hip/hip_runtime.h>
 __device__ float twice(float);
@@ -61,10 +63,28 @@ def build(tree: Path, static: str = "", level: str = "-O3") -> Path:
     return tree / "app"
 
 
-@pytest.mark.parametrize("static", ["", pytest.param("static ", marks=pytest.mark.slow)])
-def test_units_that_the_kernel_uses_are_linked_and_edited(stages: Stages, tmp_path: Path, static: str):
-    tree = tmp_path / "tree"
-    (capture,) = stages.capture("scale", build(tree, static))
+@pytest.fixture(scope="module")
+def captured_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A capture of the program that most tests want, and the folder with its tree and its store."""
+    folder = tmp_path_factory.mktemp("relocatable")
+    app = build(folder / "tree")
+    Store.open(folder / "store")
+    (capture,) = Stages(folder / "store", folder).capture("scale", app)
+    shutil.copytree(folder / "tree", folder / "saved")
+    return capture, folder
+
+
+@pytest.fixture
+def captured(captured_once: tuple[str, Path], stages: Stages) -> tuple[str, Path]:
+    """That capture in the test's own store, and its tree as it was built, to be changed."""
+    capture, folder = captured_once
+    shutil.copytree(folder / "store", stages.store, dirs_exist_ok=True)
+    shutil.rmtree(folder / "tree", ignore_errors=True)
+    return capture, shutil.copytree(folder / "saved", folder / "tree")
+
+
+def check_linked_units(stages: Stages, capture: str, tree: Path) -> None:
+    """Units that the kernel uses are found, and edits of each of them are judged without the tree."""
     source = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
     assert source["outcome"] == "found", source["explanation"]
     assert source["unedited"] == {"same_instructions": True, "why": None}, source["explanation"]
@@ -73,7 +93,7 @@ def test_units_that_the_kernel_uses_are_linked_and_edited(stages: Stages, tmp_pa
     assert "linked with" in source["explanation"]
     stages.run("generate", "@source", "--output", "project").must()
     project = stages.folder / "project"
-    tree.rename(tmp_path / "gone")
+    shutil.rmtree(tree)
     built = make(project, "recompile")
     assert built.returncode == 0, built.stderr
     assert "Result: PASS  (byte-exact" in stages.run("validate", "project").must().err
@@ -93,9 +113,18 @@ def test_units_that_the_kernel_uses_are_linked_and_edited(stages: Stages, tmp_pa
     assert "Result: PASS" in stages.run("validate", "project").must().err
 
 
-def test_what_no_unit_defines_is_named(stages: Stages, tmp_path: Path):
-    tree = tmp_path / "tree"
-    (capture,) = stages.capture("scale", build(tree))
+def test_units_that_the_kernel_uses_are_linked_and_edited(stages: Stages, captured: tuple[str, Path]):
+    check_linked_units(stages, *captured)
+
+
+@pytest.mark.slow
+def test_units_that_a_static_kernel_uses_are_linked_and_edited(stages: Stages, tmp_path: Path):
+    (capture,) = stages.capture("scale", build(tmp_path / "tree", "static "))
+    check_linked_units(stages, capture, tmp_path / "tree")
+
+
+def test_what_no_unit_defines_is_named(stages: Stages, captured: tuple[str, Path]):
+    capture, tree = captured
     database = tree / "compile_commands.json"
     entries = [entry for entry in json.loads(database.read_text()) if "bias" not in entry["file"]]
     database.write_text(json.dumps(entries))
@@ -106,9 +135,8 @@ def test_what_no_unit_defines_is_named(stages: Stages, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_what_the_linked_units_read_is_looked_at_again(stages: Stages, tmp_path: Path):
-    tree = tmp_path / "tree"
-    (capture,) = stages.capture("scale", build(tree))
+def test_what_the_linked_units_read_is_looked_at_again(stages: Stages, captured: tuple[str, Path]):
+    capture, tree = captured
 
     def locate() -> str:
         return stages.run("locate", capture, "--source-dir", tree).must().digests[0]
