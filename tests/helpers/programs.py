@@ -159,10 +159,21 @@ def with_headers(source: Path) -> list[Path]:
     return found
 
 
+def command_for_key(build: Build) -> list[str]:
+    """The command without the place of this checkout, so that all checkouts share what one has compiled.
+
+    Debug information holds paths of sources: such programs are compiled in each checkout.
+    """
+    words = build.command(Path("out"))
+    if any(word.startswith(("-g", "-lineinfo")) for word in words):
+        return words
+    return [word.replace(str(SOURCES), "SOURCES") for word in words]
+
+
 def compile_once(build: Build) -> Path:
     """Path of the program, compiled now unless the same sources were compiled the same way before."""
     sources = [path.read_text() for path in with_headers(build.program.source)]
-    inputs = [compiler_version(build.rocm, build.target), *sources, *build.command(Path("out"))]
+    inputs = [compiler_version(build.rocm, build.target), *sources, *command_for_key(build)]
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
     output = cache_folder() / f"{build.program.name}-{key}"
     if output.exists():
