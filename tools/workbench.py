@@ -147,7 +147,8 @@ class Workbench:
         """Run pytest with the installed wheel."""
         say("pytest")
         # Tests of one file run in one process and share fixtures. A later -n overrides this one: ARGS='-n 0'.
-        words = ["-n", WORKERS, "--dist", "loadfile", *selection]
+        # In the order of their folders: those of unit/, which are short, come last and fill what is left.
+        words = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder", *selection]
         call("pytest", *words, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
 
     def sanitize(self, fuzz_s: int) -> None:
