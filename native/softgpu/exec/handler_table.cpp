@@ -8,9 +8,10 @@ namespace kerncap::softgpu {
 
 // One function per folder, which adds all the families in it. Folders that walk rows have one for each size of wave.
 void register_scalar_families(HandlerTable& table);
+// Null where a program is not linked with those of waves of 32 lanes: only tests are.
 namespace wave32 {
-void register_vector_families(HandlerTable& table);
-void register_memory_families(HandlerTable& table);
+[[gnu::weak]] void register_vector_families(HandlerTable& table);
+[[gnu::weak]] void register_memory_families(HandlerTable& table);
 }  // namespace wave32
 namespace wave64 {
 void register_vector_families(HandlerTable& table);
@@ -48,6 +49,10 @@ Handler HandlerTable::bind(Target target, Instruction& instruction) const {
 const HandlerTable& HandlerTable::instance(unsigned lanes) {
   // Never destroyed: programs dispatch from exit handlers, and from static destructors.
   if (lanes == 32) {
+    if (wave32::register_vector_families == nullptr) {
+      std::fputs("kerncap: softgpu: no handlers of waves of 32 lanes are built in\n", stderr);
+      std::abort();
+    }
     static const HandlerTable& table = make_table(wave32::register_vector_families, wave32::register_memory_families);
     return table;
   }
