@@ -128,7 +128,8 @@ class TritonModules:
             options.append(f"repr=lambda _: {self._symbol!r}")
         _check_text(function)
         arguments = f"({', '.join(options)})" if options else ""
-        return f"@triton.{function.decorator}{arguments}\n{function.text.rstrip()}"
+        decorator = "language.constexpr" if function.decorator == "constexpr" else function.decorator
+        return f"@triton.{decorator}{arguments}\n{function.text.rstrip()}"
 
     def _render_late(self, module: _Module) -> Iterator[str]:
         """Yield the lines that bind names of functions: at the end, as modules may use each other."""

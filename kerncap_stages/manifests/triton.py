@@ -46,7 +46,9 @@ class TritonFunction(Frozen):
     )
     source_size_bytes: SizeBytes
     text: str = Field(description="from `def` on, as Triton compiled it")
-    decorator: Literal["jit", "constexpr_function"] = Field(description="of the module `triton`")
+    decorator: Literal["jit", "constexpr_function", "constexpr"] = Field(
+        description="of the module `triton`; `constexpr` is its `language`'s, and holds a plain function"
+    )
     noinline: bool
     has_own_name: bool = Field(description="its `repr` names the compiled function")
     uses: tuple[TritonValue, ...] = Field(

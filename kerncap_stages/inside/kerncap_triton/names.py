@@ -1,4 +1,4 @@
-"""The names that a jitted function reads from outside, as Triton looks them up."""
+"""The names that a function of a kernel reads from outside, as Triton looks them up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import inspect
 from typing import TYPE_CHECKING, Any, Iterator
 
-from .values import is_tritons
+from .values import get_function, is_tritons, read_text
 
 if TYPE_CHECKING:
     from types import FunctionType
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 _STANDARD = frozenset({"builtins", "math"})
 
 
-def find_used(jitted: Any) -> Iterator[tuple[str, Any]]:
+def find_used(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names that a function reads from outside, with what they stand for: ``x``, ``module.x``."""
-    function = jitted.fn
-    definition: Any = ast.parse(jitted.src).body[0]
+    function = get_function(value)
+    definition: Any = ast.parse(read_text(value) or "").body[0]
     known = dict(function.__globals__)
     known.update(_read_closure(function))
     yield from _find_names([definition.args], known)  # defaults and annotations

@@ -15,7 +15,7 @@ from typing import Any
 from . import trials
 from .files import PTX_SUFFIX, RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
 from .names import find_used
-from .values import describe_value, find_jitted, is_tritons
+from .values import describe_value, find_functions, get_function, is_tritons, read_text
 
 # Of a compiled kernel's metadata: what identifies it, and results of the compilation.
 _NO_OPTIONS = {
@@ -77,7 +77,7 @@ def _record(kernel: Any) -> None:
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else dict(kernel.metadata)
     constants = _read_constants(source)
     target = kernel.metadata.target
-    reached = _reach([jitted, *(each for value in constants.values() for each in find_jitted(value))])
+    reached = _reach([jitted, *(each for value in constants.values() for each in find_functions(value))])
     record = {
         "function_name": jitted.fn.__name__,
         "dialect": "gluon" if hasattr(jitted, "is_gluon") and jitted.is_gluon() else "triton",
@@ -148,22 +148,27 @@ def _reach(functions: list[Any]) -> list[Any]:
     found: list[Any] = []
     waiting = list(functions)
     while waiting:
-        jitted = waiting.pop(0)
-        if any(jitted is each for each in found) or (found and is_tritons(jitted.fn.__module__)):
+        function = waiting.pop(0)
+        if any(function is each for each in found) or (
+            found and is_tritons(get_function(function).__module__)
+        ):
             continue
-        found.append(jitted)
-        waiting += [each for _, value in find_used(jitted) for each in find_jitted(value)]
+        found.append(function)
+        waiting += [each for _, value in find_used(function) for each in find_functions(value)]
     return found
 
 
-def _describe_function(jitted: Any, reached: list[Any]) -> dict[str, Any]:
-    function = jitted.fn
-    lines, first = _read_lines(jitted)
+def _describe_function(value: Any, reached: list[Any]) -> dict[str, Any]:
+    function = get_function(value)
+    lines, first = _read_lines(value)
     text, line = _read_file(function, lines, max(first, 1))
     data = text.encode("utf-8", "surrogateescape")
     file = hashlib.sha256(data).hexdigest() + SOURCE_SUFFIX
     write(file, data)
-    uses = {name: describe_value(name, value, reached) for name, value in find_used(jitted)}
+    uses = {name: describe_value(name, used, reached) for name, used in find_used(value)}
+    decorator = "constexpr_function"
+    if value is function or hasattr(value, "arg_names"):
+        decorator = "constexpr" if value is function else "jit"
     return {
         "module": function.__module__ or "",
         "qualified_name": function.__qualname__,
@@ -171,19 +176,19 @@ def _describe_function(jitted: Any, reached: list[Any]) -> dict[str, Any]:
         "line": line,
         "end_line": line + max(len(lines), 1) - 1,
         "file": file,
-        "text": jitted.src,
-        "decorator": "jit" if hasattr(jitted, "arg_names") else "constexpr_function",
-        "noinline": bool(getattr(jitted, "noinline", False)),
-        "has_own_name": getattr(jitted, "_repr", None) is not None,
+        "text": read_text(value),
+        "decorator": decorator,
+        "noinline": bool(getattr(value, "noinline", False)),
+        "has_own_name": getattr(value, "_repr", None) is not None,
         "uses": [uses[name] for name in sorted(uses)],
     }
 
 
-def _read_lines(jitted: Any) -> tuple[list[str], int]:
+def _read_lines(value: Any) -> tuple[list[str], int]:
     """Return a function's lines, with its decorators, and their place in the file when Triton read them."""
-    if hasattr(jitted, "raw_src"):
-        return list(jitted.raw_src), int(jitted.starting_line_number)
-    return inspect.getsourcelines(jitted.fn)  # before Triton 3.2
+    if hasattr(value, "raw_src"):
+        return list(value.raw_src), int(value.starting_line_number)
+    return inspect.getsourcelines(get_function(value))  # a plain function, or before Triton 3.2
 
 
 def _read_file(function: FunctionType, lines: list[str], first: int) -> tuple[str, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import sys
+import textwrap
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -20,7 +22,8 @@ def describe_value(name: str, value: Any, reached: list[Any]) -> dict[str, Any]:
     place = next((index for index, each in enumerate(reached) if each is value), None)
     if place is not None:
         described |= {"type_name": "function", "function": place}
-        described["text"] = f"{value.fn.__module__}:{value.fn.__qualname__}"
+        function = get_function(value)
+        described["text"] = f"{function.__module__}:{function.__qualname__}"
     elif inspect.ismodule(value):
         described |= {"type_name": "module", "text": value.__name__}
     elif (text := write_plain(value)) is not None:
@@ -79,12 +82,44 @@ def is_jitted(value: Any) -> bool:
     )
 
 
-def find_jitted(value: Any) -> list[Any]:
-    """Return a value if Triton parses it, or those of its elements that it does."""
+def is_called(value: Any) -> bool:
+    """Whether a value is a plain function of the program: Triton calls one that a tl.constexpr holds."""
+    return (
+        isinstance(value, FunctionType)
+        and not is_tritons(value.__module__)
+        and not hasattr(value, "__wrapped__")  # its text would be another function's
+        and not hasattr(value, "__triton_builtin__")
+        and read_text(value) is not None
+    )
+
+
+def find_functions(value: Any) -> list[Any]:
+    """Return a value if it is a function that Triton parses or calls, or those of its elements that are."""
     value = unwrap(value)
     if type(value) in (tuple, list):
-        return [found for each in value for found in find_jitted(each)]
-    return [value] if is_jitted(value) else []
+        return [found for each in value for found in find_functions(each)]
+    return [value] if is_jitted(value) or is_called(value) else []
+
+
+def get_function(value: Any) -> FunctionType:
+    """Return Python's function of one that Triton parses or calls."""
+    function = value if isinstance(value, FunctionType) else value.fn
+    assert isinstance(function, FunctionType)
+    return function
+
+
+def read_text(value: Any) -> str | None:
+    """Return a function's text from `def` on; None if there is none, as of a lambda."""
+    if not isinstance(value, FunctionType):
+        return str(value.src)
+    try:
+        text = textwrap.dedent(inspect.getsource(value))
+        definition = ast.parse(text).body[0]
+    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+        return None
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    return "".join(text.splitlines(keepends=True)[definition.lineno - 1 :])
 
 
 def is_tritons(module_name: Any) -> bool:

@@ -161,13 +161,21 @@ def square(n):
 def by(x, factor: tl.constexpr = DEFAULT):
     return x * factor
 
+def hold(bits):
+    return bits.value if isinstance(bits, tl.constexpr) else bits
+
+@tl.constexpr
+def choose_type(bits: tl.constexpr):
+    return tl.float32 if hold(bits) == 32 else tl.float16
+
 def name_it(specialization):
     return f"kernel_of_{specialization.constants['BLOCK']}"
 
 @triton.jit(repr=name_it)
 def kernel(pair, COMBINE: tl.constexpr, BLOCK: tl.constexpr):
     mask = tl.arange(0, BLOCK)
-    x = tl.load(pair[0] + mask)
+    wide: tl.constexpr = choose_type(32)
+    x = tl.load(pair[0] + mask).to(choose_type(16)).to(wide)
     columns = COMBINE(x, x)
     tl.store(pair[1] + mask, double(x) + triple(by(x)) + columns + square(BLOCK))
 
@@ -192,6 +200,7 @@ def test_odd_kernels_are_compiled_again_as_they_were(with_triton):
     with_triton.run("generate", with_triton.run("locate", digest).must().digests[0], "-o", project).must()
     text = (project / "kernel_variant.py").read_text()
     assert "Mask" not in text
+    assert "@triton.language.constexpr\ndef choose_type(bits: tl.constexpr):" in text
     assert "Result: PASS  (byte-exact" in judge(project, with_triton)
 
 
