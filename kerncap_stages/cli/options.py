@@ -174,6 +174,14 @@ PostOption = Annotated[
 ReachableOption = Annotated[
     bool, typer.Option("--reachable", help="Capture only memory that the kernel's arguments point to.")
 ]
+TrialsOption = Annotated[
+    bool,
+    typer.Option(
+        "--trials",
+        help="Also count and capture dispatches with which an autotuner (Triton's, torch.compile's) times "
+        "configurations.",
+    ),
+]
 HoldOption = Annotated[
     bool,
     typer.Option(

@@ -68,6 +68,9 @@ def run_profile(
         for text in collector.list_final_warnings():
             options.warn(text)
     wall_ns = time.monotonic_ns() - collector.started
+    if not any(process.tallies for process in processes):  # the program did nothing but tune
+        for process in processes:
+            process.tallies, process.trials = process.trials, {}
     if interrupt and not any(process.tallies for process in processes):
         options.warn("no kernel times were read, so no profile was stored")
         raise interrupt
@@ -164,7 +167,7 @@ def _make_profile(processes: list[ProcessProfile], program: RunningProgram, wall
         for name, tally in process.tallies.items():
             tallies.setdefault(name, Tally()).merge(tally)
     trials = [tally for process in processes for tally in process.trials.values()]
-    used = [process for process in processes if process.tallies]
+    used = [process for process in processes if process.tallies or process.trials]
     environment = used[0].facts.describe_environment(used[0].backend)
     software = any(device.software for device in environment.devices)
     return Profile(

@@ -88,6 +88,4 @@ class ProfileSession:
                 kernel = self._modules.kernels.get(number)
                 name = (None, UNLISTED) if kernel is None else (kernel.mangled, kernel.demangled)
                 named.setdefault(name, Tally()).merge(tally)
-        if not profile.tallies:  # it did nothing else
-            profile.tallies, profile.trials = profile.trials, {}
         self._emit(profile)

@@ -19,7 +19,7 @@ from kerncap_stages.collect import cuda_injection
 from kerncap_stages.collect.connection import TICK_S, Connection, LibrarySettings
 from kerncap_stages.collect.left_behind import SOCKET, LeftBehind, find_left_behind, name_left_behind
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
-from kerncap_stages.collect.protocol import decode_up
+from kerncap_stages.collect.protocol import Mode, decode_up
 from kerncap_stages.collect.triton_records import TritonRecords
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.machine.native_paths import find_native_file, list_native_parts
@@ -104,7 +104,8 @@ class Collector:
             if self.settings.with_trials
             else [find_native_file(f"libkerncap_{name}.so") for name in ("hsa", "cuda") if name in built]
         )
-        return added | self.triton.make_environment(spec.merged_environment, told)
+        record = self.settings.mode is Mode.CAPTURE
+        return added | self.triton.make_environment(spec.merged_environment, told, record=record)
 
     def _make_hsa_environment(self, spec: ProgramSpec) -> dict[str, str]:
         library = find_native_file("libkerncap_hsa.so")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from kerncap_stages import inside
 from kerncap_stages.digest import FileRef
-from kerncap_stages.inside.kerncap_triton.files import ERRORS, FOLDER, RECORD_SUFFIX
+from kerncap_stages.inside.kerncap_triton.files import ERRORS, FOLDER, RECORD, RECORD_SUFFIX
 from kerncap_stages.inside.kerncap_triton.trials import LIBRARIES
 from kerncap_stages.manifests import describe_first_fault
 from kerncap_stages.manifests.base import to_os_text
@@ -37,16 +37,19 @@ class TritonRecords:
         self._folder = folder
         self._unread = ""
 
-    def make_environment(self, program: Mapping[str, str], libraries: Sequence[Path]) -> dict[str, str]:
+    def make_environment(
+        self, program: Mapping[str, str], libraries: Sequence[Path], *, record: bool = True
+    ) -> dict[str, str]:
         """Return the variables that make the program's Python record its Triton kernels.
 
         program: its whole environment otherwise. libraries: the capture libraries that are told of an
-        autotuner's trials.
+        autotuner's trials. record: record kernels, too.
         """
         ours = str(Path(inside.__file__).parent)
         theirs = program.get(_PYTHON_PATH)
         return {
             FOLDER: str(self._folder),
+            RECORD: "1" if record else "",
             LIBRARIES: "\n".join(map(str, libraries)),
             _PYTHON_PATH: os.pathsep.join([ours, theirs]) if theirs else ours,
         }

@@ -17,6 +17,7 @@ from kerncap_stages.compat.results import ExtractResult, ValidationResult
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.pages.verdict import count_regions, find_largest, find_max_error, format_bounds
+from kerncap_stages.text.formats import describe_shape
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -77,6 +78,11 @@ def make_validation_result(
     for manifest, name in zip(manifests, names, strict=True):
         lines += [f"{make_printable(name)}:"] if len(manifests) > 1 else []
         lines += make_details(manifest)
+    launches = [
+        f"the variant was launched as {describe_shape(manifest.variant_shape)}"
+        for manifest in manifests
+        if manifest.variant_shape is not None
+    ]
     return ValidationResult(
         passed=worst.passed,
         details=lines,
@@ -90,6 +96,6 @@ def make_validation_result(
         atol=get_atol(worst) if mode == "numeric" else None,
         bounds=format_bounds(worst.tolerance) if mode == "numeric" else "",
         reasons=[reason for manifest in manifests for reason in manifest.reasons],
-        notes=list(notes),
+        notes=[*notes, *launches],
         validation=str(digests[manifests.index(worst)]),
     )

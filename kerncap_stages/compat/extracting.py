@@ -44,6 +44,7 @@ class ExtractArguments:
     grid_blocks: str | None
     block_work_items: str | None
     with_post: bool
+    with_trials: bool
     reachable_only: bool
     hold: bool
     wait_s: float
@@ -87,6 +88,7 @@ class ExtractArguments:
             grid_blocks=grid_blocks,
             block_work_items=block_work_items,
             with_post=self.with_post,
+            with_trials=self.with_trials,
             reachable_only=self.reachable_only,
             hold=self.hold,
             wait_s=self.wait_s,

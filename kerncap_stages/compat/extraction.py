@@ -186,6 +186,7 @@ def _capture(
         selections=(selection,),
         parents=parents,
         with_post=request.with_post,
+        with_trials=request.with_trials,
         reachable_only=request.reachable_only,
         hold=request.hold,
         wait_s=request.wait_s,

@@ -54,6 +54,7 @@ class ExtractRequest:
     grid_blocks: Dim3 | None = None  # of the dispatch; 0 matches any
     block_work_items: Dim3 | None = None
     with_post: bool = True
+    with_trials: bool = False
     reachable_only: bool = False
     hold: bool = False
     wait_s: float = 60.0

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.manifests.capture import Capture
 
-_OPTIMISATION = re.compile(r"-O.*")
+_OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")  # projects write it into a script
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
 # The linker of device code takes a unit as a bundle, even for one target.
 RELOCATABLE_UNIT = ("-fgpu-rdc", "-c", "--gpu-bundle-output", "--no-offload-compress")

@@ -31,7 +31,7 @@ TO_CODE = (
     *_AS_FOR_HIP,
 )
 _KERNEL = re.compile(r'^define [^@]*\bamdgpu_kernel\b[^@]*@(?:"([^"]+)"|([^(\s]+))\(', re.MULTILINE)
-_WORTH_OTHERS = 3  # fewer other kernels take no longer than the tools do
+WORTH_OTHERS = 3  # fewer other kernels take no longer than the tools do
 
 
 def compile_one_kernel(
@@ -51,7 +51,7 @@ def compile_one_kernel(
         _run([str(beside / "llvm-dis"), str(whole), "-o", str(listing)], directory)
         kernels = list_kernels(listing.read_text(encoding="utf-8", errors="surrogateescape"))
         others = [each for each in kernels if strip_unit(each) != symbol]
-        if len(others) < _WORTH_OTHERS or len(others) != len(kernels) - 1:
+        if len(others) < WORTH_OTHERS or len(others) != len(kernels) - 1:
             return None
         response = folder / "others.rsp"
         response.write_text("\n".join(f"--func={each}" for each in others), errors="surrogateescape")

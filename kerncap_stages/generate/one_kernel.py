@@ -11,6 +11,7 @@ from kerncap_stages.generate.request import TEMPLATES
 
 SCRIPT = "compile_kernel.sh"
 # No character that a shell, grep or LLVM's response files interpret.
+_LEVEL = re.compile(r"(-O([0-3sgz]|fast)?)?")
 _PLAIN = re.compile(r"[\w.$]+", re.ASCII)
 
 
@@ -19,7 +20,7 @@ def make_compile_script(symbol: str, level: str) -> bytes | None:
 
     symbol: without the mark of a unit. level: the optimisation level that the compiler's driver adds, or "".
     """
-    if not _PLAIN.fullmatch(symbol):
+    if not _PLAIN.fullmatch(symbol) or not _LEVEL.fullmatch(level):
         return None
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES / "hip"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from kerncap_stages.code.read import read_code_object
+from kerncap_stages.compilers.one_kernel import WORTH_OTHERS
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.linking import RELOCATABLE, link_code
 
@@ -84,6 +86,8 @@ def compile_one_kernel(command: CompileCommand, wanted: Wanted) -> bytes | None:
     """
     if RELOCATABLE.intersection(command.arguments):
         return None  # other units are linked in
+    if len(read_code_object(wanted.code_object).kernels) <= WORTH_OTHERS:
+        return None
     flags = wanted.toolchain.choose_flags(command, wanted.defines)
     tool = wanted.find_tool(command)
     return tool.compile_one_kernel(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)

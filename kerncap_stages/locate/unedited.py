@@ -36,12 +36,12 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
     captured = toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
     why_whole = None
     try:
-        alone = compile_one_kernel(command, wanted)
+        alone = None if captured is None else compile_one_kernel(command, wanted)
         if alone is not None:
             if captured == toolchain.read_kernel_code(alone, wanted.symbol_alone):
                 return Unedited(same_instructions=True, one_kernel=True)
             why_whole = "without its other kernels it has other instructions"
-    except DeviceError as error:
+    except (ArtifactError, DeviceError) as error:
         why_whole = str(error)
     started = time.monotonic()
     try:

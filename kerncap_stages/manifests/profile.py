@@ -64,7 +64,7 @@ class Profile(Manifest):
     wall_ns: DurationNs | None = None
     processes: Count | None = Field(default=None, description="processes that dispatched a kernel")
     trials: Count = Field(
-        default=0, description="further dispatches, with which an autotuner tried configurations"
+        default=0, description="dispatches with which an autotuner timed configurations; not in `kernels`"
     )
     trials_ns: DurationNs = Field(default=0, description="GPU time of these")
     kernels: tuple[KernelStatistics, ...]

@@ -55,7 +55,7 @@ def make_kernels_section(profile: Profile, longest: int) -> Iterator[RenderableT
     if profile.trials:
         trials = formats.count(profile.trials, "trial")
         time = formats.format_duration(profile.trials_ns)
-        yield note(f"and {trials} of an autotuner ({time}), which launched kernels in other configurations")
+        yield note(f"not in the table: {trials} ({time}), with which an autotuner timed configurations")
 
 
 def _make_shapes_section(profile: Profile) -> Iterator[RenderableType]:

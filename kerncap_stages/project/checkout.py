@@ -46,7 +46,7 @@ class Checkout:
     def notes(self) -> list[str]:
         """Messages to the user about the files that were kept or set aside."""
         return [
-            *(f"{name} was built for another kernel: renamed to {name}.old" for name in self.set_aside),
+            *(f"{name} was made for another kernel: renamed to {name}.old" for name in self.set_aside),
             *(f"kept your edit of {name} (--force overwrites it)" for name in self.kept),
         ]
 

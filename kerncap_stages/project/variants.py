@@ -9,15 +9,17 @@ if TYPE_CHECKING:
 
 # A Triton edit loop writes candidate.*, `make recompile` writes optimized.*; the first that exists is used.
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
+# How they are launched.
+SHAPES = tuple(dict.fromkeys(f"{name.partition('.')[0]}.shape.json" for name in VARIANTS))
 SOURCES = ("kernel_variant.", "deps/", "triton_sources/", "reproducer.py")
 
 
 def set_aside(folder: Path) -> tuple[str, ...]:
-    """Rename code objects of another kernel, so that nothing takes them for variants of this one.
+    """Rename code objects of another kernel, and their launches: nothing shall take them for this one's.
 
     Returns the names that they had.
     """
-    names = tuple(name for name in VARIANTS if (folder / name).is_file())
+    names = tuple(name for name in (*VARIANTS, *SHAPES) if (folder / name).is_file())
     for name in names:
         (folder / name).rename(folder / f"{name}.old")
     return names

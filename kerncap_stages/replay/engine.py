@@ -40,14 +40,14 @@ def run_replay(
     Raises UsageError, Refused, DeviceError or ArtifactError if it cannot be run.
     """
     capture = load_as(store, digest, Capture)
-    if options.variant is not None and not options.has_shape:
-        options = replace(options, variant_shape=find_variant_shape(options.variant))
-    options = options.resolve(capture.launch)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(
             f"no such code object: {options.variant}",
             hint=f"give {WHAT_TO_GIVE[capture.environment.backend]}",
         )
+    if options.variant is not None and not options.has_shape:
+        options = replace(options, variant_shape=find_variant_shape(options.variant))
+    options = options.resolve(capture.launch)
     try:
         with TemporaryFolder("states") as name:
             request = replace(options.make_request(capture), states_folder=Path(name))

@@ -6,6 +6,8 @@ This module imports no models, so that a verdict that is already known is return
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 SUFFIX = ".shape.json"  # candidate.hsaco has candidate.shape.json beside it
 MAX_WORK_ITEMS = 2**32 - 1  # of a grid along one axis: the field of an AQL packet has 32 bits
 MAX_BLOCK_WORK_ITEMS = 1024  # on AMD's and NVIDIA's GPUs
-_MAX_LDS_BYTES = 2**32 - 1
+_MAX_LDS_BYTES = 2**31 - 1  # the replayer adds the kernel's own
+_MAX_FILE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class VariantShape:
         grid = launch.grid_work_items
         if self.grid_blocks is not None:
             grid = count_work_items(self.grid_blocks, block)
+        elif block != launch.block_work_items:
+            grid = count_work_items(launch.grid_blocks, block)
         lds_bytes = launch.dynamic_lds_bytes if self.dynamic_lds_bytes is None else self.dynamic_lds_bytes
         return grid, block, lds_bytes
 
@@ -62,7 +67,7 @@ def find_variant_shape(variant: Path) -> VariantShape | None:
     """
     path = variant.with_suffix(SUFFIX)
     try:
-        read = json.loads(path.read_bytes())
+        read = json.loads(_read_bytes(path))
         return _read(read)
     except FileNotFoundError:
         return None
@@ -73,6 +78,17 @@ def find_variant_shape(variant: Path) -> VariantShape | None:
             hint='for example {"grid_blocks": [64, 1, 1], "block_work_items": [128, 1, 1], '
             '"dynamic_lds_bytes": 0}; without the file the launch is as captured',
         ) from error
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Read the file. A project comes from anybody: a pipe would hold us, a device would never end."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        data = file.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise ValueError(f"it has more than {_MAX_FILE_BYTES} bytes")
+    return data
 
 
 def _read(read: Any) -> VariantShape:

@@ -64,7 +64,8 @@ def format_shape(extent: Sequence[int]) -> str:
 def describe_shape(shape: LaunchShape | View) -> str:
     """Describe a launch: `8 x 1 x 1 blocks of 256 x 1 x 1, 512 bytes of dynamic LDS`."""
     blocks, block = format_shape(shape.grid_blocks), format_shape(shape.block_work_items)
-    return f"{blocks} blocks of {block}, {count(shape.dynamic_lds_bytes, 'byte')} of dynamic LDS"
+    lds = count(shape.dynamic_lds_bytes, "byte")
+    return f"{blocks} blocks of {block}, {lds} of dynamic LDS (CUDA: shared memory)"
 
 
 def count(number: int, noun: str) -> str:

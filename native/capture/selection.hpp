@@ -44,13 +44,13 @@ struct Shape {
 // The dispatch's number among those that match; an autotuner's trials have none. index: of the rule, in the counters.
 [[nodiscard]] inline std::optional<std::uint64_t> count(const Rule& rule, Control& control, std::size_t index,
                                                         const Shape& shape) noexcept {
+  if (in_trial()) {
+    if (has_shape(rule, shape)) control.trials[index].fetch_add(1, std::memory_order_relaxed);
+    return std::nullopt;
+  }
   if (!has_shape(rule, shape)) {
     control.other_grid[index].store(shape.packed_blocks(), std::memory_order_relaxed);
     control.other_block[index].store(shape.packed_block(), std::memory_order_relaxed);
-    return std::nullopt;
-  }
-  if (in_trial()) {
-    control.trials[index].fetch_add(1, std::memory_order_relaxed);
     return std::nullopt;
   }
   return control.matched[index].fetch_add(1, std::memory_order_relaxed);

@@ -22,7 +22,7 @@ constexpr std::uint64_t k_worth_pinning_bytes = 64ull << 20;
 // writes beyond its memory would change what was kept of it.
 constexpr std::uint64_t k_block_bytes = 2ull << 20;
 
-// Of a slot: with another code than this one it may still be written to.
+// The result of a copy into a slot. ErrorCode::device: it has ended. With any other code the slot may still be written to.
 Result<void> copied_to_host(CUresult status) noexcept {
   if (status == CUDA_SUCCESS) return {};
   return Error{ErrorCode::device, describe("copying to the host", status)};

@@ -1,5 +1,5 @@
-// Moves state: on the device, and from there through pinned slots to the collector. One thread at a time. Each wait is limited. Once one
-// was in vain the copier hangs: until the device has gone on, nothing is queued, and nothing is waited for.
+// Moves state: on the device, and from there through pinned slots to the collector. One thread at a time. Each wait has a limit.
+// After one that ended without success the copier hangs: it queues nothing and waits for nothing until the device has gone on.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Copier final : private capture::SlotCopier {
   core::Result<void> prepare() noexcept;
   // Memory of ours on the device; 0 when there is not enough that is free.
   [[nodiscard]] CUdeviceptr allocate(std::uint64_t bytes) noexcept;
-  // Not given back is what a copy of this copier's still reads or writes at the end of the wait.
+  // Memory that a copy of this copier may still use when the wait ends is not given back.
   void free(CUdeviceptr memory) noexcept;
   // Where regions lie in a copy of all of them, each at a multiple of k_copy_align; the last is the copy's size.
   [[nodiscard]] static std::vector<std::uint64_t> layout(const std::vector<Allocation>& regions);

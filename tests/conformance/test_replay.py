@@ -147,7 +147,7 @@ def test_a_variant_has_the_launch_that_the_file_beside_it_says(stages, scaled, v
     beside.write_text('{"blocks": 3}')
     assert "own.shape.json does not say how to launch" in stages.replay(scaled, "--variant", own).must(2).err
     refused = stages.run("validate", scaled, "--baseline", "--block", 64).must(2)
-    assert "--baseline leaves out" in refused.err
+    assert "--baseline runs none" in refused.err
 
 
 def test_a_variant_without_the_kernel_is_named(stages, scaled, variant):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+import manifest_examples
 import pytest
 
 from kerncap_stages.errors import UsageError
@@ -50,3 +52,15 @@ def test_a_grid_that_no_packet_can_hold_is_refused():
     assert count_work_items((8, 2, 1), (64, 2, 1)) == (512, 4, 1)
     with pytest.raises(UsageError, match="at most 4294967295"):
         count_work_items((2**31, 1, 1), (256, 1, 1))
+
+
+def test_a_pipe_in_its_place_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "candidate.shape.json")
+    with pytest.raises(UsageError, match="not a regular file"):
+        find_variant_shape(tmp_path / "candidate.hsaco")
+
+
+def test_another_block_keeps_the_number_of_blocks():
+    launch = manifest_examples.capture().launch  # 4 blocks of 256, 1,000 work-items
+    assert VariantShape(block_work_items=(64, 1, 1)).resolve(launch)[:2] == ((256, 1, 1), (64, 1, 1))
+    assert VariantShape(dynamic_lds_bytes=0).resolve(launch) == ((1000, 1, 1), (256, 1, 1), 0)

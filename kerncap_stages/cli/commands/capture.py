@@ -26,6 +26,7 @@ from kerncap_stages.cli.options import (
     ReachableOption,
     RegexOption,
     StoreOption,
+    TrialsOption,
     VersionOption,
     WaitOption,
     check_count_option,
@@ -69,12 +70,6 @@ EveryOption = Annotated[
     int,
     typer.Option(
         metavar="N", min=1, callback=check_count_option, help="With --count: capture every N-th dispatch."
-    ),
-]
-TrialsOption = Annotated[
-    bool,
-    typer.Option(
-        "--trials", help="Also count and capture launches with which Triton's autotuner tries configurations."
     ),
 ]
 StopAfterOption = Annotated[

@@ -195,7 +195,7 @@ def validate(
     shape = read_variant_shape(grid_blocks, block, lds)
     if baseline and shape is not None:
         raise UsageError(
-            "--grid-blocks, --block and --lds are of a variant, which --baseline leaves out",
+            "--grid-blocks, --block and --lds say how a variant is launched, and --baseline runs none",
             hint="`kc-replay` runs the captured kernel in another shape",
         )
     arguments = ValidateArguments(expected, variant, shape, baseline, settings, report, verbose, fresh, json)

@@ -79,7 +79,7 @@ def validate_variants(
         variant = _choose_variant(find_project_folder(Path(text)), arguments)
         if variant is None and arguments.shape is not None:
             raise UsageError(
-                "--grid-blocks, --block and --lds are of a variant, but there is none",
+                "--grid-blocks, --block and --lds say how a variant is launched, and there is none",
                 hint="give one with --variant, or build the project's",
             )
         for number, capture in enumerate(captures):

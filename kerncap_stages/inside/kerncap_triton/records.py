@@ -7,13 +7,14 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import sys
 import weakref
 from types import FunctionType
 from typing import Any
 
 from . import trials
-from .files import PTX_SUFFIX, RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
+from .files import PTX_SUFFIX, RECORD, RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
 from .names import find_used
 from .values import describe_value, find_functions, get_function, is_tritons, read_text
 
@@ -23,6 +24,7 @@ _NO_OPTIONS = {
     *("shared", "tmem_size", "tensordesc_meta"),
     *("global_scratch_size", "global_scratch_align", "profile_scratch_size", "profile_scratch_align"),
 }
+_records = os.environ.get(RECORD) == "1"
 _tuned: dict[int, weakref.ref[Any]] = {}  # by their ids, the jitted functions that an autotuner configures
 
 
@@ -31,9 +33,11 @@ def wrap(module: Any) -> None:
     try:
         if module.__name__ == "triton.compiler.compiler":
             # Every kernel passes here, compiled or found in Triton's cache, in all versions of Triton.
-            _run_behind_constructor(module.CompiledKernel, _record)
+            if _records:
+                _run_behind_constructor(module.CompiledKernel, _record)
         elif module.__name__ == "triton.runtime.autotuner":
-            _run_behind_constructor(module.Autotuner, _note_tuner)
+            if _records:
+                _run_behind_constructor(module.Autotuner, _note_tuner)
             trials.mark(module.Autotuner, "_bench")
         else:
             trials.mark(module.CachingAutotuner, "bench")  # torch.compile's
@@ -75,6 +79,8 @@ def _record(kernel: Any) -> None:
         return
     names = list(jitted.arg_names)
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else dict(kernel.metadata)
+    if (warps := _read_warps(kernel)) is not None:
+        metadata["num_warps"] = warps
     constants = _read_constants(source)
     target = kernel.metadata.target
     reached = _reach([jitted, *(each for value in constants.values() for each in find_functions(value))])
@@ -104,6 +110,13 @@ def _record(kernel: Any) -> None:
         "python": sys.executable or "",
     }
     write(name, json.dumps(record).encode())
+
+
+def _read_warps(kernel: Any) -> int | None:
+    """Read the option num_warps: of a warp-specialised kernel the metadata has the warps of all parts."""
+    text = kernel.asm.get("ttgir")
+    found = re.search(r'"ttg\.num-warps" = (\d+)', text) if isinstance(text, str) else None
+    return None if found is None else int(found[1])
 
 
 def _write_ptx(kernel: Any) -> str | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from typing import Any
 
 from .files import report
 
 LIBRARIES = "KERNCAP_TRITON_TRIALS"  # the variable that names the capture libraries, one in each line
 
-_paths = os.environ.get(LIBRARIES, "").splitlines()
+_paths = [path for path in os.environ.get(LIBRARIES, "").split("\n") if path]
 _loaded: list[Any] = []
+_lock = threading.Lock()
 
 
 def mark(tuner: Any, method: str) -> None:
@@ -33,15 +35,19 @@ def mark(tuner: Any, method: str) -> None:
 
 
 def _begin() -> list[Any]:
+    """Begin a trial, and return the libraries that were told: those that must be told of its end."""
+    told: list[Any] = []
     try:
-        if not _loaded:
-            _load()
-        for library in _loaded:
+        with _lock:
+            if not _loaded:
+                _load()
+            libraries = list(_loaded)
+        for library in libraries:
             library.kerncap_begin_trial()
+            told.append(library)
     except Exception:
         report("an autotuner's trials cannot be told from other launches")
-        return []
-    return list(_loaded)
+    return told
 
 
 def _load() -> None:

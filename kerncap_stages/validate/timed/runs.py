@@ -16,9 +16,11 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.manifests.validation import Mode, Validation
 from kerncap_stages.project.artifacts import find_source_of
+from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.report import WrongRuns
 from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.replay.variant import extract_variant_code
+from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.baselines import Baselines, make_kept_finder
 from kerncap_stages.validate.compare.bounds import Bounds
@@ -141,12 +143,15 @@ class _StateJudge:
 
 
 def _find_settings(store: Store, digest: Digest, capture: Capture, variant: Path) -> JudgeSettings:
-    """Find how the newest verdict on this code object compared; byte for byte without one."""
+    """Find how the newest verdict on this code object, in this launch, compared; else byte for byte."""
     code = extract_variant_code(variant.read_bytes(), capture)
+    shape = find_other_shape(find_variant_shape(variant), capture.launch)
     for entry in store.list_artifacts("validation"):
         if digest not in entry.parents:
             continue
         verdict = load_as(store, entry.digest, Validation)
+        if verdict.variant_shape != shape:
+            continue  # it is right in another launch
         if verdict.variant is None or store.get(verdict.variant.payload.digest) != code:
             continue
         bounds = verdict.tolerance

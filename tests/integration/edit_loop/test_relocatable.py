@@ -87,7 +87,7 @@ def check_linked_units(stages: Stages, capture: str, tree: Path) -> None:
     """Units that the kernel uses are found, and edits of each of them are judged without the tree."""
     source = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
     assert source["outcome"] == "found", source["explanation"]
-    assert source["unedited"] == {"same_instructions": True, "why": None}, source["explanation"]
+    assert source["unedited"]["same_instructions"] is True, source["explanation"]
     units = [unit["translation_unit"] for unit in source["linked_units"]]
     assert units == [str(tree / "twice.hip"), str(tree / "bias.hip")]
     assert "linked with" in source["explanation"]
