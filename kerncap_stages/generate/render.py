@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
 # A recipe line that prints how long the compilation took.
-TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}'"
+TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}' >&2"
 # A recipe line that records the digests of the built file and its inputs.
 RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
 

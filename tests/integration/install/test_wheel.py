@@ -14,6 +14,8 @@ from elftools.elf.elffile import ELFFile
 
 from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
+TRIALS = ("kerncap_begin_trial", "kerncap_end_trial")  # called by the recorder in the program's Python
+
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
@@ -54,8 +56,8 @@ def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "entry_points"),
     [
-        ("libkerncap_cuda.so", {"InitializeInjection"}),
-        ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table"}),
+        ("libkerncap_cuda.so", {"InitializeInjection", *TRIALS}),
+        ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table", *TRIALS}),
     ],
 )
 def test_what_is_loaded_into_programs_shows_its_entry_points_alone(name: str, entry_points: set[str]) -> None:
