@@ -11,7 +11,8 @@ from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Regis
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
+UNIT_MARK = r"(\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+"  # for grep -E, too
+_UNIT = re.compile(f"{UNIT_MARK}$")
 # nvcc's mark with separate compilation: __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_..., or
 # with a symbol that the unit exports, __nv_static_24__8f38712a_7_only_cu_main__Z6dampedPfi. The number is the
 # length of the mark.

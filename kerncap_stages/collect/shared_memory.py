@@ -66,6 +66,11 @@ class SharedMemory:
         begin = self._slots_offset + index * self.slot_bytes
         return memoryview(self._map)[begin : begin + size_bytes]
 
+    def _read_of_rule(self, name: str, rule: int) -> int:
+        if not 0 <= rule < MAX_RULES:
+            raise IndexError(rule)
+        return int(self._control[name][0, rule])
+
     def _read_counter(self, name: str) -> int:
         return int(self._control[name][0])
 
@@ -106,22 +111,16 @@ class SharedMemory:
 
     def count_matched(self, rule: int) -> int:
         """Return how many dispatches a rule matched, captured or not."""
-        if not 0 <= rule < MAX_RULES:
-            raise IndexError(rule)
-        return int(self._control["matched"][0, rule])
+        return self._read_of_rule("matched", rule)
 
     def count_trials(self, rule: int) -> int:
         """Return how many of an autotuner's trials a rule would have matched."""
-        if not 0 <= rule < MAX_RULES:
-            raise IndexError(rule)
-        return int(self._control["trials"][0, rule])
+        return self._read_of_rule("trials", rule)
 
     def read_other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
         """Return the grid, in work-groups, and block of the latest dispatch that a rule excluded by shape."""
-        if not 0 <= rule < MAX_RULES:
-            raise IndexError(rule)
-        grid = int(self._control["other_grid"][0, rule])
-        block = int(self._control["other_block"][0, rule])
+        grid = self._read_of_rule("other_grid", rule)
+        block = self._read_of_rule("other_block", rule)
         if not grid:
             return None
         blocks = (grid & 0xFFFFFFFF, grid >> 32 & 0xFFFF, grid >> 48)

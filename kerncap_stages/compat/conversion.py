@@ -17,7 +17,7 @@ from kerncap_stages.compat.results import ExtractResult, ValidationResult
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.pages.verdict import count_regions, find_largest, find_max_error, format_bounds
-from kerncap_stages.text.formats import describe_shape
+from kerncap_stages.text.formats import tell_variant_shape
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def make_validation_result(
         lines += [f"{make_printable(name)}:"] if len(manifests) > 1 else []
         lines += make_details(manifest)
     launches = [
-        f"the variant was launched as {describe_shape(manifest.variant_shape)}"
+        tell_variant_shape(manifest.variant_shape)
         for manifest in manifests
         if manifest.variant_shape is not None
     ]

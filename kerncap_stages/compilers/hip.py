@@ -20,7 +20,13 @@ from kerncap_stages.compilers.dependencies import (
 )
 from kerncap_stages.compilers.flags import find_unsafe_flags, keep_shaping_flags
 from kerncap_stages.compilers.includes import list_environment_folders
-from kerncap_stages.compilers.installed import Compiler, find_compiler, is_hipcc, read_compiler_version
+from kerncap_stages.compilers.installed import (
+    OPTIMISATION,
+    Compiler,
+    find_compiler,
+    is_hipcc,
+    read_compiler_version,
+)
 from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.manifests.capture import Capture
 
-_OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")  # projects write it into a script
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
 # The linker of device code takes a unit as a bundle, even for one target.
 RELOCATABLE_UNIT = ("-fgpu-rdc", "-c", "--gpu-bundle-output", "--no-offload-compress")
@@ -77,7 +82,7 @@ class HipTool:
 
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
         """Compile to assembly without optimisation, and search the kernel's label."""
-        quick = [*(flag for flag in flags if not _OPTIMISATION.fullmatch(flag)), "-O0"]
+        quick = [*(flag for flag in flags if not OPTIMISATION.fullmatch(flag)), "-O0"]
         words = self.compiler.make_command(target, quick, "-w", "-S", "-o", "-", str(unit))
         result = run_compiler(words, directory)
         mark = re.compile(r"^" + re.escape(symbol) + r":", re.MULTILINE)
@@ -87,7 +92,7 @@ class HipTool:
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
     ) -> tuple[Path, int] | None:
         """Compile to LLVM's assembly with debug information and unmapped paths, and search it."""
-        shaping = (flag for flag in flags if not _OPTIMISATION.fullmatch(flag))
+        shaping = (flag for flag in flags if not OPTIMISATION.fullmatch(flag))
         quick = [*(flag for flag in shaping if not flag.startswith(_OTHER_PATHS)), "-O0", "-g"]
         words = self.compiler.make_command(target, quick, "-w", "-S", "-emit-llvm", "-o", "-", str(unit))
         result = run_compiler(words, directory)
@@ -154,7 +159,7 @@ class HipTool:
 
 def find_optimisation_flag(flags: Sequence[str]) -> tuple[str, ...]:
     """Return the last flag that gives an optimisation level, if there is one: the linker optimises, too."""
-    return tuple(flag for flag in flags if _OPTIMISATION.fullmatch(flag))[-1:]
+    return tuple(flag for flag in flags if OPTIMISATION.fullmatch(flag))[-1:]
 
 
 class HipToolchain:
@@ -205,5 +210,5 @@ class HipToolchain:
 
     def list_other_levels(self, flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """Return the flags with each other level added at the end: the last level is used."""
-        given = next((flag for flag in reversed(flags) if _OPTIMISATION.fullmatch(flag)), None)
+        given = next((flag for flag in reversed(flags) if OPTIMISATION.fullmatch(flag)), None)
         return {level: (*flags, level) for level in _LEVELS if level != given}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _APPENDED = "HIPCC_COMPILE_FLAGS_APPEND"
 _HIPCC = re.compile(r"hipcc(\.bin|\.pl)?")
 _CLANG = re.compile(r"([\w.]+-)*(amd)?clang(\+\+)?(-\d+(\.\d+)*)?")
-_OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")
+OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")  # projects write a level into a script
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Compiler:
 
     def complete(self, flags: Sequence[str]) -> list[str]:
         """Put the flags that hipcc adds before a build's."""
-        optimised = any(_OPTIMISATION.fullmatch(flag) for flag in flags)
-        lead = [flag for flag in self.lead if not (optimised and _OPTIMISATION.fullmatch(flag))]
+        optimised = any(OPTIMISATION.fullmatch(flag) for flag in flags)
+        lead = [flag for flag in self.lead if not (optimised and OPTIMISATION.fullmatch(flag))]
         return [*lead, *flags]
 
 

@@ -57,6 +57,10 @@ class ProjectKind(Protocol):
         one_kernel: without the unit's other kernels.
         """
 
+
+class InstructionsKind(ProjectKind, Protocol):
+    """A kind that is edited as instructions, or shown as them, where there is no source."""
+
     def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
         """Return the kernel as text that can be assembled.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-import jinja2
-
+from kerncap_stages.code.kernel_facts import UNIT_MARK
+from kerncap_stages.compilers.installed import OPTIMISATION
 from kerncap_stages.compilers.one_kernel import TO_BITCODE, TO_CODE, TOOLS
-from kerncap_stages.generate.request import TEMPLATES
+from kerncap_stages.generate.templates import make_environment
 
 SCRIPT = "compile_kernel.sh"
 # No character that a shell, grep or LLVM's response files interpret.
-_LEVEL = re.compile(r"(-O([0-3sgz]|fast)?)?")
 _PLAIN = re.compile(r"[\w.$]+", re.ASCII)
 
 
@@ -20,21 +19,13 @@ def make_compile_script(symbol: str, level: str) -> bytes | None:
 
     symbol: without the mark of a unit. level: the optimisation level that the compiler's driver adds, or "".
     """
-    if not _PLAIN.fullmatch(symbol) or not _LEVEL.fullmatch(level):
+    if not _PLAIN.fullmatch(symbol) or (level and not OPTIMISATION.fullmatch(level)):
         return None
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / "hip"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - the symbol is checked above, all else is ours
-    )
     values = {
         "tools": TOOLS,
         "to_bitcode": TO_BITCODE,
         "to_code": TO_CODE,
         "level": level,
-        # find_symbol() ignores these marks, too.
-        "pattern": rf"--func={re.escape(symbol)}((\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+)?",
+        "pattern": rf"--func={re.escape(symbol)}({UNIT_MARK})?",
     }
-    return environment.get_template(f"{SCRIPT}.j2").render(values).encode()
+    return make_environment("hip").get_template(f"{SCRIPT}.j2").render(values).encode()

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-import jinja2
-
 from kerncap_stages.code.kernel_facts import find_unmarked_end
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.described import describe_capture
@@ -19,7 +17,7 @@ from kerncap_stages.generate.quoting import (
     quote_markdown,
     read_target_name,
 )
-from kerncap_stages.generate.request import TEMPLATES
+from kerncap_stages.generate.templates import make_environment
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
@@ -29,6 +27,8 @@ from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    import jinja2
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.generate.triton_project import TritonProject
@@ -166,14 +166,7 @@ def _require_one_unit(parts: Sequence[Part]) -> None:
 
 @cache
 def _make_environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Makefiles and Markdown: a filter quotes every value
-    )
+    environment = make_environment()
     environment.filters.update(
         make=quote_make_value,
         make_echo=quote_make_echo,

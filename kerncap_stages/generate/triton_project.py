@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-
 from kerncap_stages.errors import Refused
 from kerncap_stages.generate.kind import Build
 from kerncap_stages.generate.quoting import choose_compiler
-from kerncap_stages.generate.request import TEMPLATES
+from kerncap_stages.generate.templates import make_environment
 from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules, get_name
 from kerncap_stages.generate.triton_values import HINT, is_plain, write_import, write_value
 from kerncap_stages.manifests.kernel import CodeObjectFormat
@@ -23,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.manifests.source import CompileCommand
     from kerncap_stages.manifests.triton import TritonKernel, TritonValue
-    from kerncap_stages.store import Store
 
 COMPILE = "reproducer.py"
 # Found anew by the compiler that the project uses: paths of its own files.
@@ -35,10 +32,14 @@ _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 
 @dataclass(frozen=True)
 class TritonProject:
-    """See ``kind.ProjectKind``. modules: the project's Python modules, by their paths."""
+    """See ``kind.ProjectKind``.
+
+    modules: the project's Python modules, by their paths. script: compiles them.
+    """
 
     capture: Capture
     modules: Mapping[str, bytes]
+    script: bytes
     template: str = "triton"
     editable: str = f"{KERNEL_MODULE}.py"
     assembly: str = ""
@@ -46,17 +47,12 @@ class TritonProject:
     @property
     def code(self) -> str:
         """The captured code object."""
-        return f"capture/kernel.{self._suffix}"
+        return f"capture/kernel.{_choose_suffix(self.capture)}"
 
     @property
     def built(self) -> str:
         """The code object that `make recompile` builds."""
-        return f"candidate.{self._suffix}"
-
-    @property
-    def _suffix(self) -> str:
-        is_amd = self.capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
-        return "hsaco" if is_amd else "cubin"
+        return _name_built(self.capture)
 
     def build(
         self,
@@ -73,19 +69,10 @@ class TritonProject:
         python = to_os_string(triton.python or "")
         values = {
             "python": choose_compiler(python, is_python, "python3"),
-            "shape_file": find_shape_file(self.built),
+            "shape_file": _find_shape_file(capture),
             "inputs": sorted([*self.modules, COMPILE]),
         }
-        files = {**self.modules, COMPILE: _make_script(capture, triton, self.built)}
-        return Build({}, files, values)
-
-    def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
-        """Not used: a project of instructions is of another kind."""
-        raise NotImplementedError
-
-    def make_listing(self, store: Store, capture: Capture) -> dict[str, bytes]:  # noqa: ARG002
-        """Make no listing: the source can be edited."""
-        return {}
+        return Build({}, {**self.modules, COMPILE: self.script}, values)
 
 
 def make_triton_project(capture: Capture) -> TritonProject | None:
@@ -98,14 +85,21 @@ def make_triton_project(capture: Capture) -> TritonProject | None:
         return None
     if triton.dialect == "gluon":
         raise Refused("kernels in Gluon cannot be compiled alone yet", hint=HINT)
-    project = TritonProject(capture, TritonModules(triton, capture.kernel.mangled_name).render())
-    _make_script(capture, triton, project.built)  # refuses what it cannot write
-    return project
+    modules = TritonModules(triton, capture.kernel.mangled_name)
+    return TritonProject(capture, modules.render(), _make_script(capture, triton, modules))
 
 
-def find_shape_file(built: str) -> str:
+def _choose_suffix(capture: Capture) -> str:
+    return "hsaco" if capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU else "cubin"
+
+
+def _name_built(capture: Capture) -> str:
+    return f"candidate.{_choose_suffix(capture)}"
+
+
+def _find_shape_file(capture: Capture) -> str:
     """Return the name of the file that says how the built code object is launched."""
-    return Path(built).with_suffix(SUFFIX).name
+    return Path(_name_built(capture)).with_suffix(SUFFIX).name
 
 
 def is_python(name: str) -> bool:
@@ -113,16 +107,8 @@ def is_python(name: str) -> bool:
     return _PYTHON.fullmatch(name) is not None
 
 
-def _make_script(capture: Capture, triton: TritonKernel, built: str) -> bytes:
-    modules = TritonModules(triton, capture.kernel.mangled_name)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / "triton"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Python: every value is written by repr()
-    )
+def _make_script(capture: Capture, triton: TritonKernel, modules: TritonModules) -> bytes:
+    """Write the script. Raises Refused for what it cannot write."""
     launch = capture.launch
     constants, imports = _write_constants(triton.constexprs, modules)
     values = {
@@ -146,10 +132,11 @@ def _make_script(capture: Capture, triton: TritonKernel, built: str) -> bytes:
         "version": triton.triton_version,
         "grid": launch.grid_blocks,
         "symbol": capture.kernel.mangled_name,
-        "built": built,
-        "shape_file": find_shape_file(built),
+        "built": _name_built(capture),
+        "shape_file": _find_shape_file(capture),
     }
-    return environment.get_template(f"{COMPILE}.j2").render(values).encode(errors="surrogateescape")
+    template = make_environment("triton").get_template(f"{COMPILE}.j2")
+    return template.render(values).encode(errors="surrogateescape")
 
 
 def _write_constants(

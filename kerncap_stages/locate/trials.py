@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from kerncap_stages.locate.wanted import Wanted
 
 _Answer = TypeVar("_Answer")
+if TYPE_CHECKING:
+    _Question = Callable[[Tool], Callable[[Path, tuple[str, ...], Path, str, str], _Answer]]
 MAX_TRIALS = 8  # units that are compiled if several could define the kernel
 
 
-def _ask(
-    command: CompileCommand,
-    wanted: Wanted,
-    question: Callable[[Tool], Callable[[Path, tuple[str, ...], Path, str, str], _Answer]],
-) -> _Answer | None:
+def _ask(command: CompileCommand, wanted: Wanted, question: _Question[_Answer]) -> _Answer | None:
     """Ask a compiler about a unit with its command; None if the compiler is missing or fails."""
-    flags = wanted.toolchain.choose_flags(command, wanted.defines)
     try:
-        ask = question(wanted.find_tool(command))
-        return ask(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
+        return _ask_or_raise(command, wanted, question)
     except DeviceError:
         return None
+
+
+def _ask_or_raise(command: CompileCommand, wanted: Wanted, question: _Question[_Answer]) -> _Answer:
+    flags = wanted.toolchain.choose_flags(command, wanted.defines)
+    ask = question(wanted.find_tool(command))
+    return ask(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
 
 
 def yields_kernel(command: CompileCommand, wanted: Wanted) -> bool:
@@ -88,9 +90,7 @@ def compile_one_kernel(command: CompileCommand, wanted: Wanted) -> bytes | None:
         return None  # other units are linked in
     if len(read_code_object(wanted.code_object).kernels) <= WORTH_OTHERS:
         return None
-    flags = wanted.toolchain.choose_flags(command, wanted.defines)
-    tool = wanted.find_tool(command)
-    return tool.compile_one_kernel(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
+    return _ask_or_raise(command, wanted, lambda tool: tool.compile_one_kernel)
 
 
 def compile_device_code(

@@ -100,7 +100,7 @@ def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Itera
             f"the first at +{first:#x} (address {stray.base_address + first:#x})"
         )
     if manifest.variant_shape is not None:
-        yield f"  the variant was launched as {formats.describe_shape(manifest.variant_shape)}"
+        yield f"  {formats.tell_variant_shape(manifest.variant_shape)}"
     for reason in manifest.reasons:
         yield f"  {reason}"
     if manifest.unedited is not None:

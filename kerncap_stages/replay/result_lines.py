@@ -63,7 +63,7 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
     else:
         yield f"not compared: there is no golden state for this launch{_describe_shape(made.plan.overrides)}"
     if made.plan.variant_shape is not None:
-        yield f"the variant was launched as {formats.describe_shape(made.plan.variant_shape)}"
+        yield formats.tell_variant_shape(made.plan.variant_shape)
     for note in result.notes:
         yield f"note: {note}"
 

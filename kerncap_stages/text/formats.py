@@ -61,6 +61,11 @@ def format_shape(extent: Sequence[int]) -> str:
     return " x ".join(str(part) for part in extent)
 
 
+def tell_variant_shape(shape: LaunchShape | View) -> str:
+    """Say how a variant was launched, where that is not as captured."""
+    return f"the variant was launched as {describe_shape(shape)}"
+
+
 def describe_shape(shape: LaunchShape | View) -> str:
     """Describe a launch: `8 x 1 x 1 blocks of 256 x 1 x 1, 512 bytes of dynamic LDS`."""
     blocks, block = format_shape(shape.grid_blocks), format_shape(shape.block_work_items)

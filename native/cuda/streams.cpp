@@ -28,12 +28,12 @@ Result<void> ended(CUresult status) noexcept {
   return checked("waiting for a stream", status);
 }
 
-Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
+Result<void> wait_for(CUstream stream, Deadline deadline) noexcept {
   return ended(poll(stream, deadline));
 }
 
 // What has come, by then, of all that was submitted to the current context, on whichever stream; nothing where the driver cannot tell.
-std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) noexcept {
+std::optional<CUresult> ask_all(CUcontext context, Deadline deadline) noexcept {
   CUevent event = nullptr;
   if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
   std::optional<CUresult> status;
@@ -43,7 +43,7 @@ std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) n
 }
 
 // The same where the driver can only wait: a thread of ours does, and stays there if the work never ends.
-CUresult synchronize(CUcontext context, Streams::Deadline deadline) noexcept {
+CUresult synchronize(CUcontext context, Deadline deadline) noexcept {
   std::promise<CUresult> promise;
   std::future<CUresult> ended = promise.get_future();
   try {
@@ -61,12 +61,12 @@ CUresult synchronize(CUcontext context, Streams::Deadline deadline) noexcept {
   return ended.wait_until(deadline) == std::future_status::ready ? ended.get() : CUDA_ERROR_NOT_READY;
 }
 
-Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
+Result<void> wait_for_all(CUcontext context, Deadline deadline) noexcept {
   const std::optional<CUresult> status = ask_all(context, deadline);
   return ended(status ? *status : synchronize(context, deadline));
 }
 
-Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
+Result<void> drain_streams(const std::vector<CUstream>& streams, Deadline deadline) noexcept {
   for (const CUstream stream : streams) {
     if (is_recording(stream)) continue;
     if (Result<void> done = wait_for(stream, deadline); !done) return done;
@@ -91,7 +91,7 @@ bool is_any_recorded(const Streams::Contexts& contexts) noexcept {
 // threads have of their own are in nobody's list.
 bool is_at_rest(CUcontext context, const std::vector<CUstream>& streams) noexcept {
   constexpr auto k_is_idle = [](CUstream stream) { return driver().cuStreamQuery(stream) == CUDA_SUCCESS; };
-  constexpr Streams::Deadline k_over{};   // asked once
+  constexpr Deadline k_over{};   // asked once
   return k_is_idle(CU_STREAM_LEGACY) && std::all_of(streams.begin(), streams.end(), k_is_idle) && ask_all(context, k_over) == CUDA_SUCCESS;
 }
 

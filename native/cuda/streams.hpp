@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -12,12 +11,12 @@
 
 #include "core/result.hpp"
 #include "cuda/cuda_headers.hpp"
+#include "cuda/polling.hpp"
 
 namespace kerncap::cuda {
 
 class Streams {
  public:
-  using Deadline = std::chrono::steady_clock::time_point;
   using Contexts = std::map<CUcontext, std::vector<CUstream>>;
 
   void context_created(CUcontext context) noexcept;

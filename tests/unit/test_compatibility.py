@@ -175,7 +175,7 @@ def rendered():
 def rendered_triton():
     kernel = manifest_examples.triton_kernel()
     capture = manifest_examples.capture().model_copy(update={"kernel": kernel})
-    project = TritonProject(capture, {"kernel_variant.py": b"", "triton_sources/shapes.py": b""})
+    project = TritonProject(capture, {"kernel_variant.py": b"", "triton_sources/shapes.py": b""}, b"")
     return render([Part(manifest_examples.digest("capture"), capture, None, triton=project)])
 
 

@@ -7,7 +7,7 @@ import tempfile
 import traceback
 
 FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder
-RECORD = "KERNCAP_TRITON_RECORD"  # 1: kernels are recorded, not only trials told
+RECORD = "KERNCAP_TRITON_KERNELS"  # 1: kernels are recorded, not only trials told
 ERRORS = "errors"
 SOURCE_SUFFIX = ".py"
 PTX_SUFFIX = ".ptx"

@@ -179,9 +179,10 @@ def _describe_function(value: Any, reached: list[Any]) -> dict[str, Any]:
     file = hashlib.sha256(data).hexdigest() + SOURCE_SUFFIX
     write(file, data)
     uses = {name: describe_value(name, used, reached) for name, used in find_used(value)}
-    decorator = "constexpr_function"
-    if value is function or hasattr(value, "arg_names"):
-        decorator = "constexpr" if value is function else "jit"
+    if value is function:
+        decorator = "constexpr"
+    else:
+        decorator = "jit" if hasattr(value, "arg_names") else "constexpr_function"
     return {
         "module": function.__module__ or "",
         "qualified_name": function.__qualname__,

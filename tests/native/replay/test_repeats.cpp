@@ -7,7 +7,7 @@
 
 #include "../check.hpp"
 #include "../core/scratch_store.hpp"
-#include "core/transaction.hpp"
+#include "one_region.hpp"
 #include "replay/engine.hpp"
 #include "stub_driver.hpp"
 
@@ -68,38 +68,13 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// The region is known to be written in its first word only.
 replay::Outcome run(Device& device, replay::Options options, const std::filesystem::path& folder) {
-  const test::ScratchStore scratch;
-  replay::Plan plan;
-  auto transaction = core::Transaction::begin(scratch.open());
-  const auto put = [&](const char* name, std::uint32_t first) {
-    std::vector<std::uint32_t> words(k_words, 5);
-    words[0] = first;
-    core::ChunkDigests digests;
-    CHECK(transaction.value()->put_chunks(std::as_bytes(std::span(words)), digests).ok());
-    plan.memories[name] = {k_words * sizeof words[0], core::k_chunk_bytes, {digests.at(0)->hex(), digests.at(1)->hex()}};
-    return &plan.memories[name];
-  };
-  replay::Region region;
-  region.base = k_base;
-  region.bytes = k_words * sizeof(std::uint32_t);
-  region.pre = put("pre", 1);
-  region.post = put("post", 2);
-  region.written = {{0, sizeof(std::uint32_t)}};
-  plan.regions.push_back(region);
-  CHECK(transaction.value()->publish({}).ok());
-  plan.store = scratch.path().string();
-  plan.baseline = (scratch.path() / "format").string();
-  plan.symbol = "kernel";
+  test::OneRegion region(k_base, k_words);
   std::filesystem::create_directories(folder);
   options.compare = false;
   options.changes_only = true;
   options.dump_folder = folder.string();
-  replay::Engine engine(plan, options, device);
-  auto outcome = engine.run({});
-  CHECK(outcome.ok());
-  return outcome.ok() ? outcome.value() : replay::Outcome{};
+  return region.run(options, device);
 }
 
 void runs_that_leave_something_else_are_counted_and_dumped(bool compares) {

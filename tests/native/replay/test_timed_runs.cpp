@@ -6,7 +6,7 @@
 
 #include "../check.hpp"
 #include "../core/scratch_store.hpp"
-#include "core/transaction.hpp"
+#include "one_region.hpp"
 #include "replay/engine.hpp"
 #include "stub_driver.hpp"
 
@@ -73,38 +73,15 @@ class Device final : public test::MemoryDriver, private replay::Watch {
   std::vector<std::pair<std::size_t, std::uint32_t>> m_saved;
 };
 
-// The region is known to be written in its first word only.
 replay::Outcome run(Device& device, std::uint64_t iterations, const std::filesystem::path& folder) {
-  const test::ScratchStore scratch;
-  replay::Plan plan;
-  auto transaction = core::Transaction::begin(scratch.open());
-  const auto put = [&](const char* name, std::uint32_t first) {
-    std::vector<std::uint32_t> words(k_words, 5);
-    words[0] = first;
-    core::ChunkDigests digests;
-    CHECK(transaction.value()->put_chunks(std::as_bytes(std::span(words)), digests).ok());
-    plan.memories[name] = {k_words * sizeof words[0], core::k_chunk_bytes, {digests.at(0)->hex(), digests.at(1)->hex()}};
-    return &plan.memories[name];
-  };
-  replay::Region region;
-  region.base = k_base;
-  region.bytes = k_words * sizeof(std::uint32_t);
-  region.pre = put("pre", 1);
-  region.post = put("post", 2);
-  region.written = {{0, sizeof(std::uint32_t)}};
-  plan.regions.push_back(region);
-  CHECK(transaction.value()->publish({}).ok());
-  plan.store = scratch.path().string();
-  plan.variant = plan.baseline = (scratch.path() / "format").string();
-  plan.symbol = plan.variant_symbol = "kernel";
+  test::OneRegion region(k_base, k_words);
+  region.plan.variant = region.plan.baseline;
+  region.plan.variant_symbol = region.plan.symbol;
   std::filesystem::create_directories(folder);
   replay::Options options;
   options.iterations = iterations;
   options.states_folder = folder.string();
-  replay::Engine engine(plan, options, device);
-  auto outcome = engine.run({});
-  CHECK(outcome.ok());
-  return outcome.ok() ? outcome.value() : replay::Outcome{};
+  return region.run(options, device);
 }
 
 using States = std::vector<std::uint64_t>;
