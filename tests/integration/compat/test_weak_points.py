@@ -60,7 +60,7 @@ def test_extracting_into_a_used_folder_never_returns_the_old_capture(shell, appl
     done = shell(
         f"kerncap extract demo::fill --cmd {application}/demo --source-dir {application} --output project"
     )
-    assert "optimized.hsaco was built for another kernel" in done.err
+    assert "optimized.hsaco was made for another kernel" in done.err
     assert (
         json.loads((shell.folder / "project/capture/dispatch.json").read_text())["mangled_name"].find("fill")
         > 0
