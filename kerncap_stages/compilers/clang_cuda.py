@@ -13,8 +13,11 @@ from kerncap_stages.compilers.installed import Compiler
 from kerncap_stages.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from kerncap_stages.compilers.kernel_unit import KernelUnit
+    from kerncap_stages.compilers.shortcuts import Shortcut
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,9 @@ class ClangCudaTool(HipTool):
     def compile_device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
         """Compile nothing: clang makes PTX, which has no instructions to compare."""
 
-    def compile_one_kernel(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-    ) -> None:
-        """Compile nothing, as above."""
+    def try_shortcuts(self, unit: KernelUnit, edited: Path | None, *, one_kernel: bool) -> Iterator[Shortcut]:  # noqa: ARG002
+        """Yield nothing, as above."""
+        return iter(())
 
 
 def find_clang(compiler: str) -> ClangCudaTool:

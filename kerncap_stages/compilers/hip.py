@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.targets import parse_target
-from kerncap_stages.compilers import amd_code, one_kernel
+from kerncap_stages.compilers import amd_code
 from kerncap_stages.compilers.debug_info import find_definition
 from kerncap_stages.compilers.dependencies import (
     Headers,
@@ -27,15 +27,18 @@ from kerncap_stages.compilers.installed import (
     is_hipcc,
     read_compiler_version,
 )
+from kerncap_stages.compilers.kernel_unit import KernelUnit
 from kerncap_stages.compilers.llvm_tools import run_llvm
+from kerncap_stages.compilers.shortcuts import compile_unit, try_shortcuts
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.kernel import Language
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kerncap_stages.compilers.compile_commands import CompileCommand
+    from kerncap_stages.compilers.shortcuts import Shortcut
     from kerncap_stages.manifests.capture import Capture
 
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
@@ -102,19 +105,11 @@ class HipTool:
         self, unit: Path, flags: Sequence[str], directory: Path, target: str
     ) -> bytes | None:
         """Compile with the build's flags."""
-        with TemporaryFolder("trial") as name:
-            output = Path(name) / "code"
-            rest = ("-w", "--no-gpu-bundle-output", "-o", str(output), str(unit))
-            result = run_compiler(self.compiler.make_command(target, flags, *rest), directory)
-            if result.returncode != 0 or not output.is_file():
-                raise DeviceError(f"{unit} does not compile: {find_first_error(result.stderr)}")
-            return output.read_bytes()
+        return compile_unit(self.compiler, KernelUnit(unit, flags, directory, target, symbol=""))
 
-    def compile_one_kernel(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-    ) -> bytes | None:
-        """Compile with the build's flags; see ``one_kernel``."""
-        return one_kernel.compile_one_kernel(self.compiler, unit, flags, directory, target, symbol)
+    def try_shortcuts(self, unit: KernelUnit, edited: Path | None, *, one_kernel: bool) -> Iterator[Shortcut]:
+        """Compile with the build's flags; see ``shortcuts``."""
+        return try_shortcuts(self.compiler, unit, edited, one_kernel=one_kernel)
 
     def compile_relocatable(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str

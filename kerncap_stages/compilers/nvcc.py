@@ -32,7 +32,10 @@ from kerncap_stages.machine.run_tool import run_tool
 from kerncap_stages.machine.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from kerncap_stages.compilers.kernel_unit import KernelUnit
+    from kerncap_stages.compilers.shortcuts import Shortcut
 
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
@@ -115,15 +118,9 @@ class NvccTool:
             raise DeviceError(f"{unit} does not compile")
         return made
 
-    def compile_one_kernel(
-        self,
-        unit: Path,
-        flags: Sequence[str],
-        directory: Path,
-        target: str,
-        symbol: str,
-    ) -> None:
-        """Compile nothing: nvcc has no step between which a kernel could be taken out."""
+    def try_shortcuts(self, unit: KernelUnit, edited: Path | None, *, one_kernel: bool) -> Iterator[Shortcut]:  # noqa: ARG002
+        """Yield nothing: nvcc has no step between which a kernel could be taken out."""
+        return iter(())
 
     def _compile(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
         with TemporaryFolder("trial") as name:

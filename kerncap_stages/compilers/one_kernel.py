@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.compilers.installed import Compiler
+    from kerncap_stages.compilers.kernel_unit import KernelUnit
 
 TOOLS = ("llvm-dis", "llvm-extract", "opt")
 TO_BITCODE = ("-c", "-emit-llvm", "-Xclang", "-disable-llvm-passes")
@@ -34,10 +35,10 @@ _KERNEL = re.compile(r'^define [^@]*\bamdgpu_kernel\b[^@]*@(?:"([^"]+)"|([^(\s]+
 WORTH_OTHERS = 3  # fewer other kernels take no longer than the tools do
 
 
-def compile_one_kernel(
-    compiler: Compiler, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-) -> bytes | None:
-    """Compile a unit for one kernel, whose symbol has no mark of a unit; None if it is not worth it.
+def compile_one_kernel(compiler: Compiler, unit: KernelUnit, extra: Sequence[str] = ()) -> bytes | None:
+    """Compile a unit without its other kernels; None if it is not worth it.
+
+    extra: flags for the front end only.
 
     Raises DeviceError if LLVM's tools are not beside the compiler, or if one of them fails.
     """
@@ -45,22 +46,23 @@ def compile_one_kernel(
     with TemporaryFolder("kernel") as name:
         folder = Path(name)
         whole, rest, kernel, code = (folder / part for part in ("unit.bc", "rest.bc", "kernel.bc", "code"))
-        words = ("-w", "--no-gpu-bundle-output", *TO_BITCODE, "-o", str(whole), str(unit))
-        _run(compiler.make_command(target, flags, *words), directory)
+        words = ("-w", *extra, "--no-gpu-bundle-output", *TO_BITCODE, "-o", str(whole), str(unit.path))
+        _run(compiler.make_command(unit.target, unit.flags, *words), unit.directory)
         listing = folder / "unit.ll"
-        _run([str(beside / "llvm-dis"), str(whole), "-o", str(listing)], directory)
+        _run([str(beside / "llvm-dis"), str(whole), "-o", str(listing)], unit.directory)
         kernels = list_kernels(listing.read_text(encoding="utf-8", errors="surrogateescape"))
-        others = [each for each in kernels if strip_unit(each) != symbol]
+        others = [each for each in kernels if strip_unit(each) != unit.symbol]
         if len(others) < WORTH_OTHERS or len(others) != len(kernels) - 1:
             return None
         response = folder / "others.rsp"
         response.write_text("\n".join(f"--func={each}" for each in others), errors="surrogateescape")
         _run(
-            [str(beside / "llvm-extract"), "--delete", f"@{response}", str(whole), "-o", str(rest)], directory
+            [str(beside / "llvm-extract"), "--delete", f"@{response}", str(whole), "-o", str(rest)],
+            unit.directory,
         )
-        _run([str(beside / "opt"), "-passes=globaldce", str(rest), "-o", str(kernel)], directory)
-        made = (*compiler.complete(flags), "-w", "-x", "ir", str(kernel), "-o", str(code))
-        _run([compiler.path, *TO_CODE, f"-mcpu={target}", *made], directory)
+        _run([str(beside / "opt"), "-passes=globaldce", str(rest), "-o", str(kernel)], unit.directory)
+        made = (*compiler.complete(unit.flags), "-w", "-x", "ir", str(kernel), "-o", str(code))
+        _run([compiler.path, *TO_CODE, f"-mcpu={unit.target}", *made], unit.directory)
         return code.read_bytes()
 
 

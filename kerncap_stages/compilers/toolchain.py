@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.compilers.captured_code import CapturedCode
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.compilers.consulted import Consulted
     from kerncap_stages.compilers.dependencies import Headers
+    from kerncap_stages.compilers.kernel_unit import KernelUnit
     from kerncap_stages.compilers.ptx import PtxSearch
+    from kerncap_stages.compilers.shortcuts import Shortcut
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import Language
 
@@ -52,12 +54,11 @@ class Tool(Protocol):
         Raises DeviceError with the compiler's message if the unit cannot be compiled with ``flags``.
         """
 
-    def compile_one_kernel(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-    ) -> bytes | None:
-        """Compile a unit without its other kernels; None if that is not possible, or not worth it.
+    def try_shortcuts(self, unit: KernelUnit, edited: Path | None, *, one_kernel: bool) -> Iterator[Shortcut]:
+        """Compile a unit for one kernel in faster ways, the fastest first; none if there is none.
 
-        Raises DeviceError with the compiler's message if it fails.
+        edited: the file that is changed from one compilation to the next; None if no headers are precompiled.
+        one_kernel: leave out the other kernels, if that is worth it.
         """
 
 

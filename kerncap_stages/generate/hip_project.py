@@ -15,8 +15,8 @@ from kerncap_stages.compilers.hip import (
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.generate.assembly import disassemble
+from kerncap_stages.generate.compile_script import HEADER, PRECOMPILED, SCRIPT, make_compile_files
 from kerncap_stages.generate.kind import Build, judge_flags
-from kerncap_stages.generate.one_kernel import SCRIPT, make_compile_script
 from kerncap_stages.generate.overlay import EDITABLE, format_number, make_overlay_files, place_files
 from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.manifests.os_strings import to_os_string
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders, Source
     from kerncap_stages.store import Store
 
 
@@ -46,6 +46,7 @@ class HipProject:
         linked: Sequence[CompileCommand] = (),
         *,
         one_kernel: bool = False,
+        precompiled: PrecompiledHeaders | None = None,
     ) -> Build:
         """Place the sources. An overlay shows them to the compiler at their original paths."""
         placed = place_files(originals) if originals else {}
@@ -57,18 +58,20 @@ class HipProject:
         ]
         files = make_overlay_files(placed, units)
         compiler = to_os_string(command.arguments[0])
-        script = None
-        if one_kernel and not linked:
+        quick: dict[str, bytes] = {}
+        if not linked:
             level = " ".join(find_optimisation_flag(HipToolchain().complete_flags(compiler, units[0][1])))
-            script = make_compile_script(strip_unit(capture.kernel.mangled_name), level)
-        if script is not None:
-            files[SCRIPT] = script
+            symbol = strip_unit(capture.kernel.mangled_name) if one_kernel else None
+            quick = make_compile_files(symbol, level, precompiled, placed)
+        files |= quick
         values = {
             "units": [format_number(i) for i in range(len(units))],
             "relocatable_unit": " ".join(RELOCATABLE_UNIT),
             "link": " ".join((*RELOCATABLE_LINK, *find_optimisation_flag(units[0][1]))),
             "compiler": choose_compiler(compiler, is_compiler_name, "hipcc"),
-            "script": None if script is None else SCRIPT,
+            "script": SCRIPT if quick else None,
+            "one_kernel": SCRIPT in quick and symbol is not None,
+            "precompiled": PRECOMPILED if HEADER in quick else None,
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)

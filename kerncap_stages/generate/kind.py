@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders, Source
     from kerncap_stages.store import Store
 
 
@@ -50,11 +50,12 @@ class ProjectKind(Protocol):
         linked: Sequence[CompileCommand] = (),
         *,
         one_kernel: bool = False,
+        precompiled: PrecompiledHeaders | None = None,
     ) -> Build:
         """Place the sources, the definition's file first, and say how they are compiled.
 
         linked: commands of other units whose device code is linked with the kernel's.
-        one_kernel: without the unit's other kernels.
+        one_kernel: without the unit's other kernels. precompiled: headers that are parsed once.
         """
 
 

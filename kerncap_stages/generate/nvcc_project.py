@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders, Source
     from kerncap_stages.store import Store
 
 
@@ -47,6 +47,7 @@ class NvccProject:
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002 - other units are found for HIP alone
         *,
         one_kernel: bool = False,  # noqa: ARG002
+        precompiled: PrecompiledHeaders | None = None,  # noqa: ARG002
     ) -> Build:
         """Place the sources in a copy of their tree."""
         if command is None:

@@ -95,7 +95,8 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
     linked = found.linked_units if found is not None and command is not None else ()
     unedited = found.unedited if found is not None and len(parts) == 1 else None
     one_kernel = unedited is not None and unedited.one_kernel
-    build = kind.build(capture, list(digests), command, linked, one_kernel=one_kernel)
+    headers = found.precompiled if found is not None and len(parts) == 1 else None
+    build = kind.build(capture, list(digests), command, linked, one_kernel=one_kernel, precompiled=headers)
     files |= {**build.files, **first.listing}
     can_recompile = first.triton is not None or (command is not None and not build.problem)
     why_not = "" if first.triton else build.problem or _explain_missing(source)

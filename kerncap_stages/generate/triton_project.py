@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.source import CompileCommand
+    from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders
     from kerncap_stages.manifests.triton import TritonKernel, TritonValue
 
 COMPILE = "reproducer.py"
@@ -62,6 +62,7 @@ class TritonProject:
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002
         *,
         one_kernel: bool = False,  # noqa: ARG002
+        precompiled: PrecompiledHeaders | None = None,  # noqa: ARG002
     ) -> Build:
         """Add the script that compiles the modules as the program did."""
         triton = capture.kernel.triton

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.digest import FileRef
+from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.manifests.base import to_os_text
-from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
+from kerncap_stages.manifests.source import (
+    CompileCommand,
+    Definition,
+    FileHead,
+    Parameter,
+    PrecompiledHeaders,
+    SourceFile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from kerncap_stages.code.kernel_names import KernelName
+    from kerncap_stages.compilers.precompiled import Precompiled
     from kerncap_stages.compilers.toolchain import Toolchain
     from kerncap_stages.locate import definitions
     from kerncap_stages.locate.options import Options
@@ -36,6 +44,15 @@ def describe_definition(
         ),
         via_line_table=by_line_table,
     )
+
+
+def describe_precompiled(made: Precompiled) -> PrecompiledHeaders:
+    """Describe headers that can be precompiled."""
+    heads = (
+        FileHead(path=to_os_text(str(head.path)), line_count=head.line_count, digest=Digest(head.digest))
+        for head in made.heads
+    )
+    return PrecompiledHeaders(text=made.text, heads=tuple(heads))
 
 
 def parse_element_type(type_name: str) -> str | None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kerncap_stages.code.kernel_names import KernelName
     from kerncap_stages.compilers.captured_code import CapturedCode
     from kerncap_stages.compilers.line_tables import LineTables
+    from kerncap_stages.compilers.precompiled import Precompiled
     from kerncap_stages.locate.choosing import Choice
     from kerncap_stages.locate.databases import Database
     from kerncap_stages.locate.options import Options
@@ -66,6 +67,7 @@ class Finding:
     consulted: Consulted = field(default_factory=Consulted)
     assembly: bytes | None = None  # the kernel's text, if the definition's file is PTX
     unedited: Unedited | None = None
+    precompiled: Precompiled | None = None
     linked: Sequence[Unit] = ()  # other units whose device code the kernel's unit uses
     held: tuple[HeldAddress, ...] = ()
 
@@ -209,7 +211,8 @@ def _describe_found(
     reads_them = (path for each in linked for path in (each.path, *each.headers))
     files = {unit.path, definition.path, *unit.headers, *reads_them}
     newer = find_newer_files(search.capture, files, consulted)
-    unedited = compare_unedited(used, wanted, newer)
+    compared = compare_unedited(used, wanted, definition.path, newer)
+    unedited = compared.unedited
     written = [type_name for type_name, _ in definition.parameters]
     held = find_held_addresses(search.capture.kernel, used, wanted, written, (unit.path, *unit.headers))
     notes = [choice.note, problem]
@@ -231,6 +234,7 @@ def _describe_found(
         database.path,
         consulted,
         unedited=unedited,
+        precompiled=compared.precompiled,
         linked=linked,
         held=held,
     )

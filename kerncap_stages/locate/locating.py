@@ -17,6 +17,7 @@ from kerncap_stages.errors import UsageError
 from kerncap_stages.locate.describe import (
     describe_command,
     describe_definition,
+    describe_precompiled,
     store_assembly,
     store_files,
 )
@@ -126,6 +127,7 @@ def _make_source(
         held_addresses=finding.held,
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
         unedited=finding.unedited,
+        precompiled=None if finding.precompiled is None else describe_precompiled(finding.precompiled),
         line_table_paths=tuple(to_os_text(str(path)) for path in tables.paths),
         searched=tuple(to_os_text(str(root)) for root in roots),
         consulted=tuple(

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from kerncap_stages.code.read import read_code_object
+from kerncap_stages.compilers.kernel_unit import KernelUnit
 from kerncap_stages.compilers.one_kernel import WORTH_OTHERS
+from kerncap_stages.compilers.precompiled import WORTH_BYTES
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.linking import RELOCATABLE, link_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.compilers.dependencies import Headers
+    from kerncap_stages.compilers.shortcuts import Shortcut
     from kerncap_stages.compilers.toolchain import Tool
     from kerncap_stages.locate.wanted import Wanted
 
@@ -81,16 +84,22 @@ def compare_code(command: CompileCommand, wanted: Wanted) -> bool | None:
     return None if made is None or captured is None else made == captured
 
 
-def compile_one_kernel(command: CompileCommand, wanted: Wanted) -> bytes | None:
-    """Compile a unit without its other kernels; None if that is not possible, or not worth it.
+def try_shortcuts(command: CompileCommand, wanted: Wanted, edited: Path) -> Iterator[Shortcut]:
+    """Compile a unit for the kernel in faster ways, the fastest first, as far as they are worth their time.
 
-    Raises DeviceError if the compiler or one of LLVM's tools is missing or fails.
+    Raises DeviceError if the compiler is missing.
     """
     if RELOCATABLE.intersection(command.arguments):
-        return None  # other units are linked in
-    if len(read_code_object(wanted.code_object).kernels) <= WORTH_OTHERS:
-        return None
-    return _ask_or_raise(command, wanted, lambda tool: tool.compile_one_kernel)
+        return iter(())  # other units are linked in
+    headers = read_headers(command, wanted)
+    read = sum(path.stat().st_size for path in headers.paths if path.is_file()) if headers else 0
+    one_kernel = len(read_code_object(wanted.code_object).kernels) > WORTH_OTHERS
+    if not one_kernel and read < WORTH_BYTES:
+        return iter(())
+    flags = wanted.toolchain.choose_flags(command, wanted.defines)
+    unit = KernelUnit(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
+    tool = wanted.find_tool(command)
+    return tool.try_shortcuts(unit, edited if read >= WORTH_BYTES else None, one_kernel=one_kernel)
 
 
 def compile_device_code(

@@ -7,11 +7,12 @@ the instructions without any edit.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, DeviceError
-from kerncap_stages.locate.trials import compile_device_code, compile_one_kernel
+from kerncap_stages.locate.trials import compile_device_code, try_shortcuts
 from kerncap_stages.manifests.source import Unedited
 
 if TYPE_CHECKING:
@@ -20,29 +21,58 @@ if TYPE_CHECKING:
 
     from kerncap_stages.code.kernel_facts import KernelFacts
     from kerncap_stages.compilers.compile_commands import CompileCommand
+    from kerncap_stages.compilers.precompiled import Precompiled
     from kerncap_stages.locate.wanted import Wanted
 
 _MAX_TRIAL_S = 15.0  # a unit that takes longer is not compiled again with other flags
 
 
-def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequence[Path] = ()) -> Unedited:
+@dataclass(frozen=True)
+class Comparison:
+    """``precompiled``: headers that can be parsed before, if they leave the instructions the same."""
+
+    unedited: Unedited
+    precompiled: Precompiled | None = None
+
+
+def compare_unedited(
+    command: CompileCommand | None, wanted: Wanted, edited: Path, newer: Sequence[Path] = ()
+) -> Comparison:
     """Compile a unit with its command, and compare the kernel's instructions with the captured ones.
 
+    edited: the file that has the kernel.
     newer: files of the unit that were changed after the program was built.
     """
     if command is None:
-        return Unedited(same_instructions=None, why="no compile command is known")
-    toolchain = wanted.toolchain
-    captured = toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
+        return Comparison(Unedited(same_instructions=None, why="no compile command is known"))
+    captured = wanted.toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
     why_whole = None
     try:
-        alone = None if captured is None else compile_one_kernel(command, wanted)
-        if alone is not None:
-            if captured == toolchain.read_kernel_code(alone, wanted.symbol_alone):
-                return Unedited(same_instructions=True, one_kernel=True)
-            why_whole = "without its other kernels it has other instructions"
+        for shortcut in () if captured is None else try_shortcuts(command, wanted, edited):
+            code, alone = shortcut.code, shortcut.one_kernel
+            if code is not None and captured == wanted.toolchain.read_kernel_code(code, wanted.symbol_alone):
+                unedited = Unedited(
+                    same_instructions=True,
+                    one_kernel=alone,
+                    whole_unit_because=None if alone else why_whole,
+                )
+                return Comparison(unedited, shortcut.precompiled)
+            if alone:
+                why_whole = shortcut.problem or "without its other kernels it has other instructions"
     except (ArtifactError, DeviceError) as error:
         why_whole = str(error)
+    return Comparison(_compare_whole(command, wanted, captured, why_whole, newer))
+
+
+def _compare_whole(
+    command: CompileCommand,
+    wanted: Wanted,
+    captured: bytes | None,
+    why_whole: str | None,
+    newer: Sequence[Path],
+) -> Unedited:
+    """Compare as ``compare_unedited``, as the build compiles the unit."""
+    toolchain = wanted.toolchain
     started = time.monotonic()
     try:
         made = compile_device_code(command, wanted)

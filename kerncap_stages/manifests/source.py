@@ -102,6 +102,21 @@ class Unedited(Frozen):
         return self
 
 
+class FileHead(Frozen):
+    """The first lines of a file."""
+
+    path: OsText
+    line_count: int = Field(ge=0)
+    digest: Digest
+
+
+class PrecompiledHeaders(Frozen):
+    """Headers that a compiler can parse once, while the kernel's file is edited again and again."""
+
+    text: str = Field(description="a header that includes them")
+    heads: tuple[FileHead, ...] = Field(description="what must not change, for it to stand for them")
+
+
 class ConsultedFile(Frozen):
     """A file that the result depends on. No digest: it was looked for and did not exist."""
 
@@ -133,6 +148,9 @@ class Source(Manifest):
         description="the compiler listed the headers; otherwise they were found by reading the files"
     )
     unedited: Unedited | None = Field(default=None, description="comparison for a source that was found")
+    precompiled: PrecompiledHeaders | None = Field(
+        default=None, description="headers that can be precompiled; the instructions are the same"
+    )
     line_table_paths: tuple[OsText, ...] = ()
     searched: tuple[OsText, ...] = Field(default=(), description="folders")
     consulted: tuple[ConsultedFile, ...] = ()

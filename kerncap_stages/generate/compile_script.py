@@ -1,0 +1,64 @@
+"""The script with which a HIP project compiles its unit in less time than the build takes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.kernel_facts import UNIT_MARK
+from kerncap_stages.compilers.installed import OPTIMISATION
+from kerncap_stages.compilers.one_kernel import TO_BITCODE, TO_CODE, TOOLS
+from kerncap_stages.compilers.precompiled import TO_PRECOMPILE, TO_USE
+from kerncap_stages.generate.overlay import EDITABLE
+from kerncap_stages.generate.templates import make_environment
+from kerncap_stages.manifests.os_strings import to_os_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kerncap_stages.manifests.source import PrecompiledHeaders
+
+SCRIPT = "compile_kernel.sh"
+HEADER = "precompiled.hpp"
+PRECOMPILED = "precompiled.pch"
+# No character that a shell, grep or LLVM's response files interpret.
+_PLAIN = re.compile(r"[\w.$]+", re.ASCII)
+
+
+def make_compile_files(
+    symbol: str | None, level: str, headers: PrecompiledHeaders | None, placed: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Make the script, and the header that it precompiles; {} if it could do neither.
+
+    symbol: of the kernel that is compiled alone, without the mark of a unit; None for the whole unit.
+    level: the optimisation level that the compiler's driver adds, or "".
+    placed: path in the project, by original path.
+    """
+    if symbol is not None and (not _PLAIN.fullmatch(symbol) or (level and not OPTIMISATION.fullmatch(level))):
+        symbol = None
+    if symbol is None and headers is None:
+        return {}
+    values = {
+        "one_kernel": symbol is not None,
+        "tools": TOOLS,
+        "to_bitcode": TO_BITCODE,
+        "to_code": TO_CODE,
+        "level": level,
+        "pattern": rf"--func={re.escape(symbol or '')}({UNIT_MARK})?",
+        "header": None if headers is None else HEADER,
+        "precompiled": PRECOMPILED,
+        "to_precompile": TO_PRECOMPILE,
+        "to_use": TO_USE,
+        "heads": [] if headers is None else list(_list_heads(headers, placed)),
+        "others": sorted({name.partition("/")[0] for name in placed.values()} - {EDITABLE}),
+    }
+    script = make_environment("hip").get_template(f"{SCRIPT}.j2").render(values).encode()
+    return {SCRIPT: script} if headers is None else {SCRIPT: script, HEADER: headers.text.encode()}
+
+
+def _list_heads(headers: PrecompiledHeaders, placed: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+    """Yield name, number of lines and digest of each file in the project whose first lines must stay."""
+    for head in headers.heads:
+        name = placed.get(to_os_string(head.path))
+        if name is not None and head.line_count:
+            yield name, head.line_count, str(head.digest)
