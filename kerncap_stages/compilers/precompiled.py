@@ -31,6 +31,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _INCLUDE = re.compile(r'#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
 _MACRO = re.compile(r"#\s*(?:define|undef)\s+(\w+)")
 # Macros that a file defines only if they are not defined: most are guards against including it twice.
+_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
 _TESTED = re.compile(r"^\s*#\s*(?:ifndef\s+|if\s+!\s*defined\s*\(?\s*)(\w+)", re.MULTILINE)
 # Templates that the headers themselves use are instantiated once, too.
 TO_PRECOMPILE = ("-c", "-emit-llvm", "-Xclang", "-emit-pch", "-Xclang", "-fpch-instantiate-templates")
@@ -90,10 +91,14 @@ def find_precompiled(compiler: Compiler, unit: KernelUnit, edited: Path) -> Prec
             return None
         text = output.read_text(encoding="utf-8", errors="surrogateescape")
     way = _find_way(_read_tree(text, unit.path, unit.directory), edited.resolve())
-    lines = list(_write_lines(way)) if way else []
+    if not way:
+        return None
+    written = _Writer(way)
+    lines = written.lines
     if not any(line.startswith("#include") for line in lines) or any(map(_UNWRITABLE.search, lines)):
         return None
-    return Precompiled("".join(f"{line}\n" for line in lines), tuple(map(_read_head, way)))
+    heads = dict.fromkeys(map(_read_head, written.heads))
+    return Precompiled("".join(f"{line}\n" for line in lines), tuple(heads))
 
 
 def precompile(compiler: Compiler, unit: KernelUnit, made: Precompiled, folder: Path) -> tuple[str, ...]:
@@ -154,24 +159,46 @@ def _find_way(root: _Included, edited: Path) -> list[_Included]:
     return []
 
 
-def _write_lines(way: Sequence[_Included]) -> Iterator[str]:
-    """Yield the lines: what comes before the edited file, what it includes, then what comes after it."""
-    names = _find_including(way)
-    after: list[list[str]] = []
-    for file, following in zip(way, [*way[1:], None], strict=True):
-        own = _find_tested(file.path)
-        headers = [i for i, part in enumerate(file.parts) if _is_header(part)]
-        end = next((i for i in headers if file.parts[i] is following), max(headers, default=-1) + 1)
-        for part in file.parts[:end]:
-            if isinstance(part, str):
-                if _MACRO.findall(part)[0] not in own:
-                    yield part
-            elif _can_precede(part, names):
-                yield _write_include(part, file)
-        later = (part for part in file.parts[end + 1 :] if isinstance(part, _Included))
-        after.append([_write_include(part, file) for part in later if _can_precede(part, names)])
-    for lines in reversed(after):
-        yield from lines
+class _Writer:
+    """Writes the header: what comes before the edited file, what it includes, then what comes after it.
+
+    heads: the files of which not all is read before.
+    """
+
+    def __init__(self, way: Sequence[_Included]) -> None:
+        self.lines: list[str] = []
+        self.heads = list(way)
+        self._open = _find_including(way)
+        after: list[tuple[_Included, int]] = []
+        for file, following in zip(way, [*way[1:], None], strict=True):
+            headers = [i for i, part in enumerate(file.parts) if _is_header(part)]
+            end = next((i for i in headers if file.parts[i] is following), max(headers, default=-1) + 1)
+            tested = _find_tested(file.path)
+            for part in file.parts[:end]:
+                if isinstance(part, str) and _MACRO.findall(part)[0] not in tested:
+                    self.lines.append(part)
+                self._add(part, file)
+            after.append((file, end + 1))
+        for file, begin in reversed(after):
+            for part in file.parts[begin:]:
+                self._add(part, file)
+
+    def _add(self, part: str | _Included, by: _Included) -> None:
+        """Add a header; if it cannot be read twice, or includes the edited file, what else it includes."""
+        if not _is_header(part):
+            return
+        if part.path.name not in self._open and _is_read_once(part):
+            self.lines.append(_write_include(part, by))
+            return
+        self.heads.append(part)
+        for each in part.parts:
+            self._add(each, part)
+
+
+def _is_read_once(file: _Included) -> bool:
+    """Whether a header is guarded against being included twice."""
+    defined = {found for part in file.parts if isinstance(part, str) for found in _MACRO.findall(part)}
+    return not defined.isdisjoint(_find_tested(file.path)) or _ONCE.search(_read_text(file.path)) is not None
 
 
 def _find_including(way: Sequence[_Included]) -> frozenset[str]:
@@ -186,10 +213,6 @@ def _find_including(way: Sequence[_Included]) -> frozenset[str]:
         before = len(found)
         found.update(name for name, mentioned in files if not found.isdisjoint(mentioned))
     return frozenset(found)
-
-
-def _can_precede(part: str | _Included, names: frozenset[str]) -> TypeGuard[_Included]:
-    return _is_header(part) and part.path.name not in names
 
 
 def _is_header(part: str | _Included) -> TypeGuard[_Included]:
@@ -212,10 +235,14 @@ def _write_include(part: _Included, by: _Included) -> str:
 
 
 def _find_tested(path: Path) -> frozenset[str]:
+    return frozenset(_TESTED.findall(_read_text(path)))
+
+
+def _read_text(path: Path) -> str:
     try:
-        return frozenset(_TESTED.findall(path.read_text(encoding="utf-8", errors="surrogateescape")))
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
-        return frozenset()
+        return ""
 
 
 def _read_head(file: _Included) -> Head:
