@@ -7,7 +7,7 @@ WORDS = $(value ARGS)
 # ARGS as one line for the root's bash, quoted for the shell that starts that bash.
 LINE = '$(subst ','\'',$(value ARGS))'
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-newer sanitize bench check format golden wheel schemas shell
+.PHONY: help demo test test-all test-newer sanitize sweep bench check format golden wheel schemas shell
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-newer: ## test profile, capture and replay with ROCm 7.2; `make test ROCM=7
 
 sanitize: ## test native code under sanitizers; fuzz parts of it for five minutes each, or for ARGS=SECONDS
 	$(IN_ROOT) sanitize $(WORDS)
+
+sweep: ## run a random sample of the tests of ROCm's libraries for an hour (20 GB of disk); ARGS=--help
+	$(ROOT) run --rocm 6.4 --with library-tests -- python3 tools/workbench.py shell python tools/sweep.py $(WORDS)
 
 bench: ## measure speeds and sizes, and compare them with their bars; needs an idle machine; ARGS=--help
 	$(IN_ROOT) bench $(WORDS)

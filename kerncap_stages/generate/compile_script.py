@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import UNIT_MARK
@@ -25,10 +26,19 @@ PRECOMPILED = "precompiled.pch"
 _PLAIN = re.compile(r"[\w.$]+", re.ASCII)
 
 
-def make_compile_files(
+@dataclass(frozen=True)
+class CompileScript:
+    """The script, with the header that it precompiles; what it does, and the file that it keeps."""
+
+    files: Mapping[str, bytes]
+    one_kernel: bool
+    kept: str | None
+
+
+def make_compile_script(
     symbol: str | None, level: str, headers: PrecompiledHeaders | None, placed: Mapping[str, str]
-) -> dict[str, bytes]:
-    """Make the script, and the header that it precompiles; {} if it could do neither.
+) -> CompileScript | None:
+    """Make the script; None if it could save nothing.
 
     symbol: of the kernel that is compiled alone, without the mark of a unit; None for the whole unit.
     level: the optimisation level that the compiler's driver adds, or "".
@@ -37,7 +47,7 @@ def make_compile_files(
     if symbol is not None and (not _PLAIN.fullmatch(symbol) or (level and not OPTIMISATION.fullmatch(level))):
         symbol = None
     if symbol is None and headers is None:
-        return {}
+        return None
     values = {
         "one_kernel": symbol is not None,
         "tools": TOOLS,
@@ -53,7 +63,10 @@ def make_compile_files(
         "others": sorted({name.partition("/")[0] for name in placed.values()} - {EDITABLE}),
     }
     script = make_environment("hip").get_template(f"{SCRIPT}.j2").render(values).encode()
-    return {SCRIPT: script} if headers is None else {SCRIPT: script, HEADER: headers.text.encode()}
+    if headers is None:
+        return CompileScript({SCRIPT: script}, one_kernel=True, kept=None)
+    files = {SCRIPT: script, HEADER: headers.text.encode()}
+    return CompileScript(files, symbol is not None, PRECOMPILED)
 
 
 def _list_heads(headers: PrecompiledHeaders, placed: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:

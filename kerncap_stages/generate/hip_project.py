@@ -15,7 +15,7 @@ from kerncap_stages.compilers.hip import (
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.generate.assembly import disassemble
-from kerncap_stages.generate.compile_script import HEADER, PRECOMPILED, SCRIPT, make_compile_files
+from kerncap_stages.generate.compile_script import SCRIPT, make_compile_script
 from kerncap_stages.generate.kind import Build, judge_flags
 from kerncap_stages.generate.overlay import EDITABLE, format_number, make_overlay_files, place_files
 from kerncap_stages.generate.quoting import choose_compiler
@@ -58,20 +58,21 @@ class HipProject:
         ]
         files = make_overlay_files(placed, units)
         compiler = to_os_string(command.arguments[0])
-        quick: dict[str, bytes] = {}
+        script = None
         if not linked:
             level = " ".join(find_optimisation_flag(HipToolchain().complete_flags(compiler, units[0][1])))
             symbol = strip_unit(capture.kernel.mangled_name) if one_kernel else None
-            quick = make_compile_files(symbol, level, precompiled, placed)
-        files |= quick
+            script = make_compile_script(symbol, level, precompiled, placed)
+        if script is not None:
+            files |= script.files
         values = {
             "units": [format_number(i) for i in range(len(units))],
             "relocatable_unit": " ".join(RELOCATABLE_UNIT),
             "link": " ".join((*RELOCATABLE_LINK, *find_optimisation_flag(units[0][1]))),
             "compiler": choose_compiler(compiler, is_compiler_name, "hipcc"),
-            "script": SCRIPT if quick else None,
-            "one_kernel": SCRIPT in quick and symbol is not None,
-            "precompiled": PRECOMPILED if HEADER in quick else None,
+            "script": None if script is None else SCRIPT,
+            "one_kernel": script is not None and script.one_kernel,
+            "precompiled": None if script is None else script.kept,
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)

@@ -64,7 +64,7 @@ def _make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="LAYER",
-        help="add a layer of packages: llama.cpp",
+        help="add a layer of packages: llama.cpp, library-tests",
     )
     source = argparse.ArgumentParser(add_help=False)
     source.add_argument(

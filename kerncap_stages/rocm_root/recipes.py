@@ -80,6 +80,20 @@ LLAMA_CPP = Layer(
     size_gib=8.0,
 )
 
+# The tests of ROCm's libraries, as Debian packages them: programs that nobody wrote for this project.
+LIBRARY_TESTS = Layer(
+    name="library-tests",
+    packages=(
+        "librocprim-tests", "libhipcub-tests", "librocthrust-tests", "librocfft0-tests",
+        "librocsolver0-tests", "librocblas4-tests", "libggml0-backend-hip", "llama.cpp-tests",
+    ),
+    supported={
+        "librocprim-tests": ("6.4", "6.5"), "libhipcub-tests": ("6.4", "6.5"),
+        "librocthrust-tests": ("6.4", "6.5"), "libggml0-backend-hip": ("0.9", "1"),
+    },
+    size_gib=20.0,
+)  # fmt: skip
+
 RECIPES = {
     recipe.rocm: recipe
     for recipe in (
@@ -99,7 +113,7 @@ RECIPES = {
             llvm="21",
             size_gib=2.5,
             snapshot="20261030T080000Z",
-            layers={"llama.cpp": LLAMA_CPP},
+            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS)},
         ),
         Recipe(
             rocm="7.2",

@@ -1,0 +1,255 @@
+"""`make sweep`: run a sample of the tests of ROCm's libraries on the software GPU, and print the results.
+
+The tests are in Debian's packages: nobody wrote them for this project. A seed chooses the sample, so that
+each night can try other tests, and a sample can be run again. Exit code 1: a test failed or was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# What was refused is told by the software GPU, in a file and on standard error.
+REFUSALS = "KERNCAP_SOFTGPU_REFUSALS"
+OURS = "kerncap software GPU: "
+STATES = ("passed", "failed", "refused", "too long", "skipped")
+# Libraries, and the packages of their tests.
+LIBRARIES = {
+    "rocPRIM": "librocprim-tests",
+    "hipCUB": "libhipcub-tests",
+    "rocThrust": "librocthrust-tests",
+    "rocFFT": "librocfft0-tests",
+    "rocSOLVER": "librocsolver0-tests",
+    "rocBLAS": "librocblas4-tests",
+    "llama.cpp": "llama.cpp-tests",
+}
+BACKEND_OPS = "test-backend-ops"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test: its library, its name, and the command that runs it."""
+
+    library: str
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case. ``state``: one of STATES; ``why``: a line of its output, unless it passed."""
+
+    case: Case
+    state: str
+    took_s: float
+    why: str = ""
+
+
+@dataclass
+class Library:
+    """The tests of one library, in the order of a seed. Lists of tests are read when they are needed."""
+
+    name: str
+    programs: list[Path]
+    chance: Random
+    limit_s: float
+    unread: list[Path] = field(init=False)
+    cases: list[Case] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Shuffle the programs."""
+        self.unread = sorted(self.programs)
+        self.chance.shuffle(self.unread)
+
+    def draw(self) -> Case | None:
+        """Draw a test that was not drawn before; None if there is none left."""
+        # A program's list may take long: the first few are enough for a sample.
+        while self.unread and len(self.cases) < 50:
+            program = self.unread.pop()
+            try:
+                self.cases += list_cases(self.name, program, self.limit_s)
+            except subprocess.TimeoutExpired:
+                self.problems.append(
+                    f"{self.name}: {program.name} did not list its tests in {self.limit_s:g} s"
+                )
+        if not self.cases:
+            return None
+        return self.cases.pop(self.chance.randrange(len(self.cases)))
+
+
+def list_cases(library: str, program: Path, limit_s: float) -> list[Case]:
+    """List the tests of a program: of GoogleTest, or operators of llama.cpp."""
+    words = ("--list-ops",) if program.name == BACKEND_OPS else ("--gtest_list_tests",)
+    told = subprocess.run(
+        [program, *words], capture_output=True, text=True, errors="replace", check=False, timeout=limit_s
+    ).stdout
+    if program.name == BACKEND_OPS:
+        return [
+            Case(library, name, (str(program), "test", "-b", "ROCm0", "-o", name))
+            for name in map(str.strip, told.splitlines())
+            if name.isupper() and name.replace("_", "").isalnum()
+        ]
+    return [
+        Case(library, f"{program.name} {name}", (str(program), f"--gtest_filter={name}"))
+        for name in parse_gtest_list(told)
+    ]
+
+
+def parse_gtest_list(told: str) -> Iterator[str]:
+    """Yield the names of tests that a program of GoogleTest lists: suites, and indented their tests."""
+    suite = ""
+    for line in told.splitlines():
+        name = line.partition("  #")[0].rstrip()
+        if name.startswith("  ") and suite:
+            yield suite + name.strip()
+        else:
+            suite = name if name.endswith(".") and " " not in name else ""
+
+
+def find_programs(package: str) -> list[Path]:
+    """Find the tests of a package: what it installs and can be run."""
+    told = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=False)
+    paths = (Path(line) for line in told.stdout.splitlines() if "/libexec/" in line)
+    return [path for path in paths if path.is_file() and os.access(path, os.X_OK) and is_elf(path)]
+
+
+def is_elf(path: Path) -> bool:
+    """Whether a file is an ELF program, not a script or a library."""
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF" and ".so" not in path.name
+
+
+def run_case(case: Case, limit_s: float) -> Outcome:
+    """Run a test, and say what became of it."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
+        refusals = Path(folder) / "refusals"
+        process = subprocess.Popen(
+            case.words, cwd=folder, env={**os.environ, REFUSALS: str(refusals)}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace",
+        )  # fmt: skip
+        try:
+            told, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return Outcome(case, "too long", time.monotonic() - begun, f"over {limit_s:g} s")
+        refused = refusals.read_text(errors="replace").strip() if refusals.exists() else ""
+    state, why = judge(process.returncode, told, refused)
+    return Outcome(case, state, time.monotonic() - begun, why)
+
+
+def judge(code: int, told: str, refused: str) -> tuple[str, str]:
+    """Return a state of STATES, and the line that shows it."""
+    lines = told.splitlines()
+    ours = next((line for line in lines if OURS in line), "") or refused.partition("\n")[0]
+    if ours:
+        return "refused", ours
+    if code != 0:
+        shown = next((line for line in lines if "[  FAILED  ]" in line or "error" in line.lower()), "")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return "failed", f"{how}: {shown.strip()}" if shown else how
+    ran = "[  PASSED  ] 1 test" in told or ("tests passed" in told and " OK" in told)
+    return ("passed", "") if ran else ("skipped", lines[-1].strip() if lines else "no output")
+
+
+def sample(libraries: Sequence[Library]) -> Iterator[Case]:
+    """Yield tests of all libraries by turns."""
+    while drawn := [case for library in libraries if (case := library.draw()) is not None]:
+        yield from drawn
+
+
+def sweep(libraries: Sequence[Library], minutes: float, limit_s: float, workers: int) -> list[Outcome]:
+    """Run tests until the time is over."""
+    end = time.monotonic() + 60 * minutes
+    cases, lock = sample(libraries), threading.Lock()
+    outcomes: list[Outcome] = []
+
+    def work() -> None:
+        while (left := end - time.monotonic()) > 0:
+            with lock:
+                case = next(cases, None)
+            if case is None:
+                return
+            outcome = run_case(case, min(limit_s, max(left, 1)))
+            if outcome.state == "too long" and time.monotonic() >= end:
+                return  # it was the sweep's time that ended
+            outcomes.append(outcome)
+            mark = "" if outcome.state == "passed" else f": {outcome.why}"
+            print(f"{outcome.state:8} {outcome.took_s:5.1f} s  {case.library}: {case.name}{mark}", flush=True)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(work) for _ in range(workers)]:
+            done.result()
+    return outcomes
+
+
+def make_table(libraries: Sequence[Library], outcomes: Sequence[Outcome]) -> Table:
+    """Make the table of all libraries."""
+    table = Table("library", "run", *STATES, "s for each")
+    for library in libraries:
+        own = [outcome for outcome in outcomes if outcome.case.library == library.name]
+        counts = Counter(outcome.state for outcome in own)
+        mean = f"{sum(outcome.took_s for outcome in own) / len(own):.1f}" if own else ""
+        table.add_row(library.name, str(len(own)), *(str(counts[state]) for state in STATES), mean)
+    return table
+
+
+def main() -> None:
+    """Parse the command line, run the sample, and report."""
+    parser = argparse.ArgumentParser(prog="make sweep", description=(__doc__ or "").partition("\n")[2])
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(1 << 31), help="of the sample")
+    parser.add_argument("--minutes", type=float, default=55, help="how long to go on (default: 55)")
+    parser.add_argument(
+        "--limit", type=float, default=60, metavar="SECONDS", help="for one test (default: 60)"
+    )
+    parser.add_argument(
+        "--library", action="append", choices=list(LIBRARIES), help="only this one; repeatable"
+    )
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
+    parser.add_argument("--json", type=Path, help="also write the results to a file")
+    options = parser.parse_args()
+    print(f"seed {options.seed}: `make sweep ARGS='--seed {options.seed}'` draws the same tests", flush=True)
+    libraries = [
+        Library(name, find_programs(LIBRARIES[name]), Random(f"{options.seed} {name}"), options.limit)  # noqa: S311
+        for name in options.library or LIBRARIES
+    ]
+    absent = [library.name for library in libraries if not library.programs]
+    if absent:
+        sys.exit(
+            f"no tests of {', '.join(absent)} are installed: run `make sweep`, which makes a root with them"
+        )
+    outcomes = sweep(libraries, options.minutes, options.limit, options.workers)
+    console = Console()
+    console.print(make_table(libraries, outcomes))
+    for problem in (line for library in libraries for line in library.problems):
+        print(problem)
+    if options.json:
+        report = {"seed": options.seed, "outcomes": [asdict(outcome) for outcome in outcomes]}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    sys.exit(any(outcome.state in ("failed", "refused") for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()
