@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Libraries of the system that the wheel contains. Only the stages use them.
 BROUGHT = ("libcrypto", "libzstd")
 REPLAYERS = ("kc-replay-cuda", "kc-replay-hsa")
-IN_PROGRAMS = ("libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_softgpu.so")
+IN_PROGRAMS = ("libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_rtc.so", "libkerncap_softgpu.so")
 LICENCE = "MIT"
 LICENCE_WITH_BROUGHT = "MIT AND Apache-2.0 AND BSD-3-Clause"
 

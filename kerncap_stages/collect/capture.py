@@ -71,6 +71,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         store=store,
         program=lambda: collector.program.describe(),
         find_triton=lambda code_object, transaction: collector.triton.find(code_object, transaction),
+        find_rtc=lambda codes, transaction: collector.rtc.find(codes, transaction),
         parents=options.parents,
         with_post=options.with_post,
         reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,

@@ -29,12 +29,13 @@ from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kerncap_stages.collect import protocol
     from kerncap_stages.collect.modules import Module, Modules
     from kerncap_stages.collect.selection import KernelRule
     from kerncap_stages.manifests.environment import Environment, Program
+    from kerncap_stages.manifests.rtc import RtcProgram
     from kerncap_stages.manifests.triton import TritonKernel
     from kerncap_stages.store import MemoryWriter, Store, Transaction
 
@@ -53,6 +54,8 @@ class CaptureContext:
     find_triton: Callable[[Digest, Transaction], TritonKernel | None] = lambda _code_object, _transaction: (
         None
     )
+    # the same of a kernel that hipRTC or NVRTC compiled; several digests may be those of the code
+    find_rtc: Callable[[Sequence[Digest], Transaction], RtcProgram | None] = lambda _codes, _transaction: None
     parents: tuple[Digest, ...] = ()
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     with_post: bool = True
@@ -189,6 +192,9 @@ class CaptureBuilder:
         )
         if triton := self._context.find_triton(kernel.code_digest, self._transaction):
             kernel = kernel.model_copy(update={"language": Language.TRITON, "triton": triton})
+        codes = (kernel.code_digest, *(ptx.digest for ptx in kernel.code_object.ptx))
+        if rtc := self._context.find_rtc(codes, self._transaction):
+            kernel = kernel.model_copy(update={"rtc": rtc})
         software = environment.devices[sent.device].software
         capture = Capture(
             parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),

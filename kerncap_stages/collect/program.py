@@ -58,6 +58,7 @@ _RECORDED_NAMES = (
     "LD_PRELOAD",
     "PYTHONPATH",
 )
+_PRELOAD = "LD_PRELOAD"
 _GRACE_S = 5.0
 # How long a driver may keep a killed process; the replayer's process has the same limit.
 _KILL_WAIT_S = 30.0
@@ -91,7 +92,8 @@ class ProgramSpec:
 class RunningProgram:
     """A program of the user, in a process group of its own."""
 
-    def __init__(self, spec: ProgramSpec, added: Mapping[str, str]) -> None:
+    def __init__(self, spec: ProgramSpec, added: Mapping[str, str], preload: Path | None = None) -> None:
+        """``added``: further variables. ``preload``: a library for all processes, after the others."""
         self.spec = spec
         with contextlib.ExitStack() as files:
             stdin: BinaryIO | int = subprocess.DEVNULL
@@ -110,7 +112,7 @@ class RunningProgram:
                 self._process = subprocess.Popen(
                     spec.command,
                     cwd=spec.working_directory,
-                    env={**spec.merged_environment, **fall_back(spec.merged_environment), **added},
+                    env=_make_environment(spec, added, preload),
                     stdin=stdin,
                     stdout=stdout,
                     process_group=0,
@@ -201,6 +203,15 @@ class RunningProgram:
             exit_code=self.exit_code,
             exit_signal=self.exit_signal,
         )
+
+
+def _make_environment(spec: ProgramSpec, added: Mapping[str, str], preload: Path | None) -> dict[str, str]:
+    environment = {**spec.merged_environment, **fall_back(spec.merged_environment), **added}
+    if preload is not None:
+        # The last one: some libraries, such as a sanitizer's, must be the first.
+        others = environment.get(_PRELOAD, "")
+        environment[_PRELOAD] = f"{others}:{preload}" if others else str(preload)
+    return environment
 
 
 def hash_executable(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Digest | None:

@@ -20,6 +20,7 @@ from kerncap_stages.collect.connection import TICK_S, Connection, LibrarySetting
 from kerncap_stages.collect.left_behind import SOCKET, LeftBehind, find_left_behind, name_left_behind
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
 from kerncap_stages.collect.protocol import Mode, decode_up
+from kerncap_stages.collect.rtc_records import RtcRecords
 from kerncap_stages.collect.triton_records import TritonRecords
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.machine.native_paths import find_native_file, list_native_parts
@@ -71,16 +72,17 @@ class Collector:
         self._connections: list[Connection] = []
         self._lock = threading.Lock()
         self._refusals: list[str] = []
-        self._triton_errors: list[str] = []
+        self._unrecorded: list[str] = []
         self._is_stopped = False
         self.left_behind: list[LeftBehind] = []  # processes that went on unwatched; set by ``read_events``
         self.timed_out = False
         self.started = time.monotonic_ns()
         try:
             self.triton = TritonRecords(self._folder / "triton")
+            self.rtc = RtcRecords(self._folder / "rtc")
             self._listener.bind(str(self._folder / "socket"))
             self._listener.listen(64)
-            self.program = RunningProgram(spec, self._make_environment(spec))
+            self.program = RunningProgram(spec, self._make_environment(spec), self._choose_preload(spec))
         except BaseException:
             self._remove_files()
             raise
@@ -105,15 +107,26 @@ class Collector:
             else [find_native_file(f"libkerncap_{name}.so") for name in ("hsa", "cuda") if name in built]
         )
         record = self.settings.mode is Mode.CAPTURE
+        if record:
+            added |= self.rtc.make_environment(spec.merged_environment)
         return added | self.triton.make_environment(spec.merged_environment, told, record=record)
 
+    def _choose_preload(self, spec: ProgramSpec) -> Path | None:
+        """Return the library that records what is compiled at run time, if it is wanted."""
+        if self.settings.mode is not Mode.CAPTURE or not self.rtc.is_wanted(spec.merged_environment):
+            return None
+        return self._make_plain(find_native_file("libkerncap_rtc.so"))
+
+    def _make_plain(self, library: Path) -> Path:
+        """Return a link to a library if variables with lists of libraries cannot hold its own path."""
+        if not any(letter in str(library) for letter in " \"':"):
+            return library
+        link = self._folder / library.name
+        link.symlink_to(library)
+        return link
+
     def _make_hsa_environment(self, spec: ProgramSpec) -> dict[str, str]:
-        library = find_native_file("libkerncap_hsa.so")
-        if any(letter in str(library) for letter in " \"'"):
-            # ROCr reads the variable as a list of names separated by spaces.
-            link = self._folder / library.name
-            link.symlink_to(library)
-            library = link
+        library = self._make_plain(find_native_file("libkerncap_hsa.so"))
         # HIP's direct doorbell bypasses the intercept queue.
         common = {"DEBUG_CLR_DIRECT_DOORBELL": "0"}
         if spec.merged_environment.get("KERNCAP_LOAD_BY") == "rocprofiler-register":
@@ -242,7 +255,10 @@ class Collector:
             thread.join()
         os.close(self.program.pidfd)
         self._refusals = read_refusals(self._folder / "refusals")
-        self._triton_errors = self.triton.read_errors()
+        self._unrecorded = [f"no record of a Triton kernel: {text}" for text in self.triton.read_errors()]
+        self._unrecorded += [
+            f"no record of what was compiled at run time: {text}" for text in self.rtc.read_errors()
+        ]
         self._remove_files()
 
     def list_final_warnings(self) -> Iterator[str]:
@@ -250,8 +266,7 @@ class Collector:
         yield from self.program.explain_held()
         if self.left_behind and self._threads:
             yield f"still running, and no longer watched: {name_left_behind(self.left_behind)}"
-        for text in self._triton_errors[:_MAX_REFUSALS]:
-            yield f"no record of a Triton kernel: {text}"
+        yield from self._unrecorded[:_MAX_REFUSALS]
         for text in self._refusals[:_MAX_REFUSALS]:
             yield f"the software GPU did not run all of the program: {text}"
         if (more := len(self._refusals) - _MAX_REFUSALS) > 0:

@@ -79,7 +79,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
     Raises UsageError if several kernels are not from one code object, or not compiled by one command.
     """
     first = parts[0]
-    capture, source = first.capture, first.source
+    capture, source, rtc = first.capture, first.source, first.capture.kernel.rtc
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
     kind = first.triton or choose_kind(capture)
@@ -116,7 +116,8 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         "whole_unit_because": unedited.whole_unit_because if unedited is not None else None,
         **build.values,
         **_describe_page(capture, found, build.placed),
-        "assumed": command is not None and command.database is None,
+        "assumed": command is not None and command.database is None and rtc is None,
+        "compiled_by": rtc and quote_markdown(rtc.compiler),
     }
     for name in ("Makefile", "README.md"):
         files[name] = _make_environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()

@@ -94,8 +94,11 @@ def find_source(
     tables: LineTables,
     roots: Sequence[Path],
     options: Options,
+    build: Database | None = None,
 ) -> Finding:
     """Search the kernel's source. A source that is not found is a result, not an error.
+
+    build: its commands, if they are known; otherwise they are searched, too.
 
     The search collects the definitions that fit, chooses the one that the kernel was compiled from, and
     describes its unit and compile command.
@@ -111,7 +114,7 @@ def find_source(
         there = [path for path in tables.paths if consulted.exists(path)]
         candidates = find_candidates(there, name, consulted)
     near = candidates[0].path.parent if candidates else None
-    database = read_database(near, roots, options, consulted)
+    database = read_database(near, roots, options, consulted) if build is None else build
     wanted = _make_wanted(capture, code, name, options, database)
     search = _Search(capture, code, name, tables, roots, guessed, wanted, database, consulted)
     likely = database.commands

@@ -14,6 +14,7 @@ from kerncap_stages.compilers.program_file import guess_roots
 from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.digest import Digest, ManifestRef
 from kerncap_stages.errors import UsageError
+from kerncap_stages.locate.databases import Database
 from kerncap_stages.locate.describe import (
     describe_command,
     describe_definition,
@@ -24,6 +25,8 @@ from kerncap_stages.locate.describe import (
 from kerncap_stages.locate.finding import find_source
 from kerncap_stages.locate.jitted import describe_jitted
 from kerncap_stages.locate.options import check_macros, check_source_folders
+from kerncap_stages.locate.rtc import explain, name_folder, rename_folder, write_program
+from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.line_tables import LineTables
     from kerncap_stages.locate.finding import Finding
     from kerncap_stages.locate.options import Options
+    from kerncap_stages.manifests.rtc import RtcProgram
     from kerncap_stages.store import Store, Transaction
 
 
@@ -64,6 +68,8 @@ def run_locate(
     with store.begin_transaction() as transaction:
         if capture.kernel.triton is not None:
             manifest = describe_jitted(capture, capture_digest, capture.kernel.triton)
+        elif capture.kernel.rtc is not None:
+            manifest = _search_rtc(store, capture, capture_digest, capture.kernel.rtc, options, transaction)
         else:
             manifest = _search(store, capture, capture_digest, options, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])
@@ -80,6 +86,31 @@ def _search(
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guess_roots(capture)
     finding = find_source(capture, code, name, tables, roots, options)
     return _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
+
+
+def _search_rtc(
+    store: Store,
+    capture: Capture,
+    capture_digest: Digest,
+    rtc: RtcProgram,
+    options: Options,
+    transaction: Transaction,
+) -> Source:
+    name = parse_kernel_name(capture.kernel.demangled_name)
+    code = CapturedCode.read(store, capture)
+    tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
+    with TemporaryFolder("rtc") as temporary:
+        folder = temporary.resolve()
+        command = write_program(store, rtc, folder, choose_toolchain(capture))
+        build = Database(commands=(command,))
+        finding = find_source(capture, code, name, tables, (folder,), options, build)
+        finding.explanation = "; ".join(note for note in (explain(rtc), finding.explanation) if note)
+        digests = finding.consulted.digests
+        for path in [path for path in digests if path.is_relative_to(folder)]:
+            del digests[path]
+        source = _make_source(capture, capture_digest, name, tables, (), options, finding, transaction)
+        renamed = rename_folder(dump(source), folder, name_folder(rtc))
+    return Source.model_validate_json(renamed)
 
 
 def _make_source(

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.manifests.base import Bits32, Count, Dim3, Frozen, HexBytes, SizeBytes, refuse
+from kerncap_stages.manifests.rtc import RtcProgram
 from kerncap_stages.manifests.triton import TritonKernel
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Kernel(Frozen):
     max_work_group_size: Count | None = None
     required_work_group_size: Dim3 | None = None
     triton: TritonKernel | None = None
+    rtc: RtcProgram | None = Field(default=None, description="of a kernel that hipRTC or NVRTC compiled")
 
     @property
     def code_digest(self) -> Digest:

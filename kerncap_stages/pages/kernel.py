@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot, Kernel, Launch
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.rtc import RtcProgram
     from kerncap_stages.manifests.triton import TritonFunction
 
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -77,6 +78,8 @@ def make_kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
             ("preloaded", f"{preload} dwords of kernarg" if preload else None),
         ]
     )
+    if kernel.rtc is not None:
+        yield list_facts(_describe_rtc(kernel.rtc))
     if kernel.triton is not None:
         constants = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.constexprs)
         options = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.options)
@@ -88,6 +91,16 @@ def make_kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
                 ("options", options + (" (chosen by an autotuner)" if kernel.triton.autotuned else "")),
             ]
         )
+
+
+def _describe_rtc(rtc: RtcProgram) -> list[tuple[str, str | None]]:
+    return [
+        ("compiled at run time by", rtc.compiler),
+        ("from", f"{to_os_string(rtc.source.name)}, {formats.format_size(rtc.source.size_bytes)}"),
+        ("headers", ", ".join(to_os_string(header.name) for header in rtc.headers) or None),
+        ("name expressions", ", ".join(rtc.name_expressions) or None),
+        ("options", " ".join(map(to_os_string, rtc.options)) or None),
+    ]
 
 
 def make_launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:

@@ -37,8 +37,8 @@ ONLY_FOR = {
     "mfma_xf32": ("gfx942",),
 }
 GPUS = {"peer_copies": 2}
-# HIP programs that use ROCr themselves, too.
-LIBRARIES = {"bad_code_objects": ("-lhsa-runtime64",)}
+# HIP programs that use ROCr or hipRTC themselves, too.
+LIBRARIES = {"bad_code_objects": ("-lhsa-runtime64",), "run_time_compiled": ("-lhiprtc",)}
 # Programs that load the runtime themselves.
 WITHOUT_LIBRARIES = ("late_runtime",)
 

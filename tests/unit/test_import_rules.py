@@ -58,6 +58,7 @@ MAY_INCLUDE = {
     "replay": {"replay", "core"},
     "hsa": {"hsa", "capture", "replay", "core"},
     "cuda": {"cuda", "capture", "replay", "core"},
+    "rtc": {"rtc", "core"},
     "bindings": {"bindings", "capture", "core"},
 }
 GPU_API = re.compile(r"^(hsa/|hip/|hsa|cuda|cupti|nv|drm|amdgpu|libdrm/|linux/kfd_ioctl|rocprofiler)")

@@ -4,21 +4,8 @@
 
 #include <cstring>
 
+#include "core/real_dlsym.hpp"
 #include "softgpu/preload/image_hooks.hpp"
-
-#if __has_cpp_attribute(gnu::musttail)
-#define KERNCAP_TAIL_CALL [[gnu::musttail]]
-#elif __has_cpp_attribute(clang::musttail)
-#define KERNCAP_TAIL_CALL [[clang::musttail]]
-#else
-#define KERNCAP_TAIL_CALL
-#endif
-// A compiler without musttail jumps where it optimises, in builds for debugging, too, if it is asked to.
-#if !__has_cpp_attribute(gnu::musttail) && !__has_cpp_attribute(clang::musttail)
-#define KERNCAP_JUMPS_AT_END [[gnu::optimize("O2")]]
-#else
-#define KERNCAP_JUMPS_AT_END
-#endif
 
 namespace kerncap::softgpu {
 namespace {
@@ -55,21 +42,11 @@ template <typename Function>
 
 }  // namespace
 
-DlsymFunction real_dlsym() noexcept {
-  static const auto real = [] {
-    void* found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-    if (found == nullptr) found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");  // before it moved into the C library
-    return reinterpret_cast<DlsymFunction>(found);
-  }();
-  return real;
-}
-
 }  // namespace kerncap::softgpu
 
-// The jump, not a call, to the real one matters: RTLD_NEXT means "after whoever called".
 extern "C" KERNCAP_JUMPS_AT_END __attribute__((visibility("default"))) void* dlsym(void* handle, const char* name) noexcept {
   using namespace kerncap::softgpu;
-  const auto real = real_dlsym();
+  const auto real = kerncap::core::real_dlsym();
   void* ours = handle != RTLD_NEXT && handle != RTLD_DEFAULT ? hook_of(name) : nullptr;
   if (ours != nullptr) return real(handle, name) != nullptr ? ours : nullptr;
   KERNCAP_TAIL_CALL return real(handle, name);

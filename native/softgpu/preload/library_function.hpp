@@ -7,11 +7,9 @@
 #include <cstring>
 #include <string>
 
-namespace kerncap::softgpu {
+#include "core/real_dlsym.hpp"
 
-using DlsymFunction = void* (*)(void*, const char*) noexcept;
-// The C library's: ours stands in front of it, too.
-[[nodiscard]] DlsymFunction real_dlsym() noexcept;
+namespace kerncap::softgpu {
 
 // The file that holds an address of code or data; empty: none that is loaded.
 [[nodiscard]] inline std::string file_of(const void* address) {
@@ -36,7 +34,7 @@ template <typename Function>
       },
       &search);
   void* library = search.path.empty() ? nullptr : dlopen(search.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-  void* found = library != nullptr ? real_dlsym()(library, name) : real_dlsym()(RTLD_NEXT, name);
+  void* found = library != nullptr ? core::real_dlsym()(library, name) : core::real_dlsym()(RTLD_NEXT, name);
   if (library != nullptr) dlclose(library);  // it stays: whoever called us has it
   return reinterpret_cast<Function>(found);
 }

@@ -45,7 +45,9 @@ def section(name: str, section_name: str) -> Any:
         return ELFFile(BytesIO(file.read())).get_section_by_name(section_name)
 
 
-@pytest.mark.parametrize("name", ["libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_softgpu.so"])
+@pytest.mark.parametrize(
+    "name", ["libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_rtc.so", "libkerncap_softgpu.so"]
+)
 def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
     needed = {tag.needed for tag in section(name, ".dynamic").iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
     assert needed <= {
@@ -58,6 +60,7 @@ def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
     [
         ("libkerncap_cuda.so", {"InitializeInjection", *TRIALS}),
         ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table", *TRIALS}),
+        ("libkerncap_rtc.so", {"amd_comgr_do_action", "dlsym"}),
     ],
 )
 def test_what_is_loaded_into_programs_shows_its_entry_points_alone(name: str, entry_points: set[str]) -> None:

@@ -1,0 +1,98 @@
+"""The source of a kernel that its program compiled at run time, from what the capture recorded.
+
+The recorded texts are written to a temporary folder and searched there like any build with one command. In
+the result the files are below a folder that exists nowhere, /hiprtc or /nvrtc: a project has copies of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compilers.compile_commands import CompileCommand
+from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
+from kerncap_stages.manifests.os_strings import to_os_string
+
+if TYPE_CHECKING:
+    from kerncap_stages.compilers.toolchain import Toolchain
+    from kerncap_stages.manifests.rtc import RtcProgram
+    from kerncap_stages.store import Store
+
+# The lines with which hipRTC instantiates the templates that the program names, at the end of the source.
+_INSTANTIATIONS = re.compile(rb"\n[ \t]*static __device__ const void ?\* ?__amdgcn_name_expr_")
+_INCLUDE = "include"
+
+
+def write_program(store: Store, rtc: RtcProgram, folder: Path, toolchain: Toolchain) -> CompileCommand:
+    """Write the texts of a program, and return the command that compiles them."""
+    include = folder / _INCLUDE
+    include.mkdir()
+    placed: dict[str, str] = {}
+    for header in rtc.headers:
+        name = to_os_string(header.name)
+        place = _place(include, name)
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _write(place, store.get(header.text.digest))
+            placed[name] = str(place)
+    text = store.get(rtc.source.text.digest)
+    file = folder / _name_source(to_os_string(rtc.source.name))
+    added = _INSTANTIATIONS.search(text)
+    _write(file, text if added is None else text[: added.start()])
+    unit = file
+    if added is not None:
+        unit = folder / f"instantiations{file.suffix}"
+        _write(unit, f'#include "{file.name}"\n'.encode() + text[added.start() :])
+    compiler = _find_compiler(Path(to_os_string(rtc.library)), toolchain)
+    options = [to_os_string(option) for option in rtc.options]
+    for i in range(1, len(options)):
+        if options[i - 1] == "-include":  # a file of that name in the program's folder is another one
+            options[i] = placed.get(options[i], options[i])
+    directory = Path(to_os_string(rtc.directory))
+    return CompileCommand(
+        unit,
+        directory if directory.is_dir() else folder,
+        (compiler, f"-I{include}", *options, "-c", str(unit)),
+    )
+
+
+def name_folder(rtc: RtcProgram) -> str:
+    """Return the folder that stands for the temporary one."""
+    return "/nvrtc" if rtc.compiler.startswith("nvrtc") else "/hiprtc"
+
+
+def rename_folder(manifest: bytes, folder: Path, name: str) -> bytes:
+    """Replace a temporary folder's path in a manifest. No other text of it has that random name."""
+    return manifest.replace(json.dumps(str(folder), ensure_ascii=False)[1:-1].encode(), name.encode())
+
+
+def explain(rtc: RtcProgram) -> str:
+    """Say who compiled it."""
+    return f"the program compiled it at run time ({rtc.compiler})"
+
+
+def _find_compiler(library: Path, toolchain: Toolchain) -> str:
+    """Prefer the compiler that was installed with the library: it is of the same version."""
+    own = library.parent.parent / "bin" / toolchain.assumed
+    return str(own) if own.is_file() else toolchain.assumed
+
+
+def _place(folder: Path, name: str) -> Path | None:
+    """Return the place of a header. None: no compiler would find the header by its name there."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        return None
+    return folder.joinpath(*path.parts)
+
+
+def _name_source(name: str) -> str:
+    plain = re.sub(r"[^\w.+-]", "_", PurePosixPath(name).name, flags=re.ASCII).lstrip("-.") or "program"
+    return plain if Path(plain).suffix.lower() in SOURCE_SUFFIXES else f"{plain}.hip"
+
+
+def _write(path: Path, text: bytes) -> None:
+    path.write_bytes(text)
+    os.utime(path, (0, 0))  # no file is newer than the program
