@@ -17,6 +17,8 @@ from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
 from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerncap_stages.compilers.toolchain import Toolchain
     from kerncap_stages.manifests.rtc import RtcProgram
     from kerncap_stages.store import Store
@@ -38,14 +40,13 @@ def write_program(store: Store, rtc: RtcProgram, folder: Path, toolchain: Toolch
             place.parent.mkdir(parents=True, exist_ok=True)
             _write(place, store.get(header.text.digest))
             placed[name] = str(place)
-    text = store.get(rtc.source.text.digest)
-    file = folder / _name_source(to_os_string(rtc.source.name))
-    added = _INSTANTIATIONS.search(text)
-    _write(file, text if added is None else text[: added.start()])
+    text, instantiations = _split_source(store.get(rtc.source.text.digest), rtc.name_expressions)
+    file = folder / _name_source(to_os_string(rtc.source.name), ".cu" if is_nvrtc(rtc) else ".hip")
+    _write(file, text)
     unit = file
-    if added is not None:
+    if instantiations:
         unit = folder / f"instantiations{file.suffix}"
-        _write(unit, f'#include "{file.name}"\n'.encode() + text[added.start() :])
+        _write(unit, f'#include "{file.name}"\n'.encode() + instantiations)
     compiler = _find_compiler(Path(to_os_string(rtc.library)), toolchain)
     options = [to_os_string(option) for option in rtc.options]
     for i in range(1, len(options)):
@@ -59,9 +60,14 @@ def write_program(store: Store, rtc: RtcProgram, folder: Path, toolchain: Toolch
     )
 
 
+def is_nvrtc(rtc: RtcProgram) -> bool:
+    """Whether NVRTC compiled it; otherwise it was hipRTC."""
+    return rtc.compiler.startswith("nvrtc")
+
+
 def name_folder(rtc: RtcProgram) -> str:
     """Return the folder that stands for the temporary one."""
-    return "/nvrtc" if rtc.compiler.startswith("nvrtc") else "/hiprtc"
+    return "/nvrtc" if is_nvrtc(rtc) else "/hiprtc"
 
 
 def rename_folder(manifest: bytes, folder: Path, name: str) -> bytes:
@@ -80,6 +86,19 @@ def _find_compiler(library: Path, toolchain: Toolchain) -> str:
     return str(own) if own.is_file() else toolchain.assumed
 
 
+def _split_source(text: bytes, name_expressions: Sequence[str]) -> tuple[bytes, bytes]:
+    """Return the program's own text, and lines that instantiate the templates that it names."""
+    added = _INSTANTIATIONS.search(text)
+    if added is not None:
+        return text[: added.start()], text[added.start() :]
+    lines = (
+        f"static const void* const kernel_{number} = (const void*)({name.strip()});\n"
+        for number, name in enumerate(name_expressions, 1)
+        if not name.strip().startswith("&")  # a variable's
+    )
+    return text, "".join(lines).encode()
+
+
 def _place(folder: Path, name: str) -> Path | None:
     """Return the place of a header. None: no compiler would find the header by its name there."""
     path = PurePosixPath(name)
@@ -88,9 +107,9 @@ def _place(folder: Path, name: str) -> Path | None:
     return folder.joinpath(*path.parts)
 
 
-def _name_source(name: str) -> str:
+def _name_source(name: str, suffix: str) -> str:
     plain = re.sub(r"[^\w.+-]", "_", PurePosixPath(name).name, flags=re.ASCII).lstrip("-.") or "program"
-    return plain if Path(plain).suffix.lower() in SOURCE_SUFFIXES else f"{plain}.hip"
+    return plain if Path(plain).suffix.lower() in SOURCE_SUFFIXES else f"{plain}{suffix}"
 
 
 def _write(path: Path, text: bytes) -> None:

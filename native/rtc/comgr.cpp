@@ -1,16 +1,12 @@
 // Records actions of AMD's code object manager.
 #include "rtc/comgr.hpp"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <array>
-#include <climits>
 #include <exception>
 #include <stdexcept>
 #include <string>
 
-#include "core/real_dlsym.hpp"
+#include "rtc/its_library.hpp"
 #include "rtc/record.hpp"
 
 namespace kerncap::rtc {
@@ -38,15 +34,9 @@ struct Library {
   std::string path;
 
   explicit Library(DoAction* its_function) {
-    Dl_info info{};
-    if (::dladdr(reinterpret_cast<const void*>(its_function), &info) == 0 || info.dli_fname == nullptr) {
-      throw std::runtime_error("the file of amd_comgr_do_action is unknown");
-    }
-    path = info.dli_fname;
-    void* const handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) throw std::runtime_error(path + " cannot be asked");
-    ::dlclose(handle);  // it stays: the program calls it
-#define KERNCAP_LOAD(function) load(handle, "amd_comgr_" #function, function)
+    const ItsLibrary library(reinterpret_cast<const void*>(its_function));
+    path = library.path();
+#define KERNCAP_LOAD(function) library.load(function, "amd_comgr_" #function)
     KERNCAP_LOAD(get_version);
     KERNCAP_LOAD(action_info_get_language);
     KERNCAP_LOAD(action_info_get_isa_name);
@@ -92,13 +82,6 @@ struct Library {
     check(action_info_get_option_list_item(action, index, &size, text.data()), "an option");
     return until_nul(std::move(text));
   }
-
- private:
-  template <typename Function>
-  static void load(void* handle, const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(core::real_dlsym()(handle, name));
-    if (function == nullptr) throw std::runtime_error(std::string("libamd_comgr has no ") + name);
-  }
 };
 
 void add_data(Record& record, const Library& comgr, ComgrHandle set, DataKind kind, const char* field) {
@@ -126,11 +109,6 @@ bool holds_code(const Library& comgr, ComgrHandle set) {
     if (comgr.count(set, kind) > 0) return true;
   }
   return false;
-}
-
-std::string working_folder() {
-  std::string folder(PATH_MAX, '\0');
-  return ::getcwd(folder.data(), folder.size()) != nullptr ? std::string(folder.c_str()) : std::string();
 }
 
 void record_action(const Library& comgr, ComgrHandle action, ComgrHandle input, ComgrHandle result) {

@@ -5,25 +5,16 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <utility>
 
 #include "core/real_dlsym.hpp"
 #include "rtc/comgr.hpp"
 #include "rtc/hook.hpp"
+#include "rtc/nvrtc.hpp"
 
 #define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace kerncap::rtc {
-namespace {
-
-using ComgrHook = Hook<&do_action>;
-
-[[nodiscard]] bool is_hooked(const char* name) noexcept { return std::strcmp(name, "amd_comgr_do_action") == 0; }
-
-[[nodiscard]] void* wrap(void* real) noexcept {
-  return reinterpret_cast<void*>(ComgrHook::wrap(reinterpret_cast<ComgrHook::Function>(real)));
-}
-
-}  // namespace
 
 void* next_definition(const void* caller, const char* name) noexcept {
   if (void* next = core::real_dlsym()(RTLD_NEXT, name)) return next;
@@ -39,22 +30,74 @@ void* next_definition(const void* caller, const char* name) noexcept {
 
 }  // namespace kerncap::rtc
 
-KERNCAP_EXPORT kerncap::rtc::ComgrStatus amd_comgr_do_action(std::uint32_t kind, kerncap::rtc::ComgrHandle action,
-                                                             kerncap::rtc::ComgrHandle input,
-                                                             kerncap::rtc::ComgrHandle result) noexcept {
-  using namespace kerncap::rtc;
-  auto* const real = reinterpret_cast<DoAction*>(next_definition(__builtin_return_address(0), "amd_comgr_do_action"));
-  return real != nullptr ? do_action(real, kind, action, input, result) : k_comgr_error;
+using namespace kerncap::rtc;
+
+// In a function that is exported: calls ours with the next one. There is none only if the program has none, and asked for none.
+#define KERNCAP_PASS_ON(ours, Function, name, none, ...)                                                   \
+  auto* const real = reinterpret_cast<Function*>(next_definition(__builtin_return_address(0), name)); \
+  return real != nullptr ? ours(real, __VA_ARGS__) : none
+
+KERNCAP_EXPORT ComgrStatus amd_comgr_do_action(std::uint32_t kind, ComgrHandle action, ComgrHandle input,
+                                               ComgrHandle result) noexcept {
+  KERNCAP_PASS_ON(do_action, DoAction, "amd_comgr_do_action", k_comgr_error, kind, action, input, result);
 }
 
+KERNCAP_EXPORT NvrtcResult nvrtcCreateProgram(NvrtcProgram* program, const char* source, const char* name, int header_count,
+                                              const char* const* headers, const char* const* header_names) noexcept {
+  KERNCAP_PASS_ON(create_program, CreateProgram, "nvrtcCreateProgram", k_nvrtc_internal_error, program, source, name,
+                  header_count, headers, header_names);
+}
+
+KERNCAP_EXPORT NvrtcResult nvrtcAddNameExpression(NvrtcProgram program, const char* expression) noexcept {
+  KERNCAP_PASS_ON(add_name_expression, AddNameExpression, "nvrtcAddNameExpression", k_nvrtc_internal_error, program,
+                  expression);
+}
+
+KERNCAP_EXPORT NvrtcResult nvrtcCompileProgram(NvrtcProgram program, int option_count, const char* const* options) noexcept {
+  KERNCAP_PASS_ON(compile_program, CompileProgram, "nvrtcCompileProgram", k_nvrtc_internal_error, program, option_count,
+                  options);
+}
+
+KERNCAP_EXPORT NvrtcResult nvrtcDestroyProgram(NvrtcProgram* program) noexcept {
+  KERNCAP_PASS_ON(destroy_program, DestroyProgram, "nvrtcDestroyProgram", k_nvrtc_internal_error, program);
+}
+
+namespace {
+
+struct Entry {
+  const char* name;
+  void* exported;
+  void* (*wrap)(void* real) noexcept;
+};
+
+template <auto Ours>
+void* wrap(void* real) noexcept {
+  return reinterpret_cast<void*>(Hook<Ours>::wrap(reinterpret_cast<typename Hook<Ours>::Function>(real)));
+}
+
+[[nodiscard]] const Entry* entry_of(const char* name) noexcept {
+  static const Entry entries[] = {
+      {"amd_comgr_do_action", reinterpret_cast<void*>(&amd_comgr_do_action), wrap<&do_action>},
+      {"nvrtcCreateProgram", reinterpret_cast<void*>(&nvrtcCreateProgram), wrap<&create_program>},
+      {"nvrtcAddNameExpression", reinterpret_cast<void*>(&nvrtcAddNameExpression), wrap<&add_name_expression>},
+      {"nvrtcCompileProgram", reinterpret_cast<void*>(&nvrtcCompileProgram), wrap<&compile_program>},
+      {"nvrtcDestroyProgram", reinterpret_cast<void*>(&nvrtcDestroyProgram), wrap<&destroy_program>},
+  };
+  for (const Entry& entry : entries) {
+    if (std::strcmp(entry.name, name) == 0) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 KERNCAP_EXPORT KERNCAP_JUMPS_AT_END void* dlsym(void* handle, const char* name) noexcept {
-  using namespace kerncap;
-  const auto real = core::real_dlsym();
-  if (handle != RTLD_NEXT && rtc::is_hooked(name)) {
+  const auto real = kerncap::core::real_dlsym();
+  if (const Entry* entry = handle != RTLD_NEXT ? entry_of(name) : nullptr) {
     void* const found = real(handle, name);
-    if (found != reinterpret_cast<void*>(&amd_comgr_do_action)) return found != nullptr ? rtc::wrap(found) : nullptr;
+    if (found != entry->exported) return found != nullptr ? entry->wrap(found) : nullptr;
     // A search of all libraries begins with ours. A program that only asks whether there is a compiler is told the truth.
-    return rtc::next_definition(__builtin_return_address(0), name) != nullptr ? found : nullptr;
+    return next_definition(__builtin_return_address(0), name) != nullptr ? found : nullptr;
   }
   KERNCAP_TAIL_CALL return real(handle, name);
 }

@@ -8,11 +8,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <list>
 #include <mutex>
 #include <system_error>
 
 #include "core/unique_fd.hpp"
+#include "rtc/its_library.hpp"
 
 namespace kerncap::rtc {
 namespace {
@@ -74,6 +76,11 @@ std::string keep_text(std::string_view text) {
 }
 
 }  // namespace
+
+std::string working_folder() {
+  std::string folder(PATH_MAX, '\0');
+  return ::getcwd(folder.data(), folder.size()) != nullptr ? std::string(folder.c_str()) : std::string();
+}
 
 bool recording() noexcept { return !g_folder.empty(); }
 

@@ -19,6 +19,7 @@ from kerncap_stages.manifests.environment import Backend, Program
 from kerncap_stages.manifests.kernel import CodeObjectFormat, Language
 
 if TYPE_CHECKING:
+    from kerncap_stages.collect.rtc_records import RtcRecords
     from kerncap_stages.store import Store
 
 ARCH = "sm_90"
@@ -49,9 +50,14 @@ def nvcc(source: Path, output: Path, *flags: str) -> bytes:
 
 
 def publish_cuda(
-    store: Store, code: bytes, symbol: str, working_directory: str = "/", isa: str = ARCH
+    store: Store,
+    code: bytes,
+    symbol: str,
+    working_directory: str = "/",
+    isa: str = ARCH,
+    records: RtcRecords | None = None,
 ) -> Digest:
-    """A capture of a kernel of a cubin, with 4 KiB of memory."""
+    """A capture of a kernel of a cubin, with 4 KiB of memory. ``records``: of what NVRTC compiled."""
     with store.begin_transaction() as transaction:
         stored = FileRef.to(transaction.put_bytes(code))
         state = MemoryRef.to(transaction.put_memory(bytes(4096)))
@@ -62,6 +68,8 @@ def publish_cuda(
             mangled_name=symbol, demangled_name=_native.demangle(symbol), code_object=cubin,
             language=Language.CUDA_CPP, wavefront_size=32,
         )  # fmt: skip
+        rtc = None if records is None else records.find((stored.digest,), transaction)
+        kernel = kernel.model_copy(update={"rtc": rtc})
         base = example_capture(Backend.CUDA)
         regions = tuple(
             region.model_copy(update={"pre": state, "post": state, "written": (), "written_size_bytes": 0})

@@ -21,7 +21,12 @@ PROGRAMS = SOURCES / "triton"
 
 def install_triton(version: str = VERSION) -> Path:
     """The folder that a version is in."""
-    folder = cache_folder().with_name(f"triton-{version}")
+    return install_once("triton", version)
+
+
+def install_once(package: str, version: str) -> Path:
+    """Install a package of PyPI without what it needs, for all runs of the tests; returns its folder."""
+    folder = cache_folder().with_name(f"{package}-{version}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f".{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -29,7 +34,7 @@ def install_triton(version: str = VERSION) -> Path:
             fresh = folder.with_name(f".{folder.name}-{os.getpid()}")
             shutil.rmtree(fresh, ignore_errors=True)
             command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", fresh]
-            subprocess.run([*command, f"triton=={version}"], check=True)
+            subprocess.run([*command, f"{package}=={version}"], check=True)
             fresh.rename(folder)
     return folder
 

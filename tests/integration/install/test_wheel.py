@@ -16,6 +16,10 @@ from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
 TRIALS = ("kerncap_begin_trial", "kerncap_end_trial")  # called by the recorder in the program's Python
 
+NVRTC = {
+    f"nvrtc{each}" for each in ("CreateProgram", "AddNameExpression", "CompileProgram", "DestroyProgram")
+}
+
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
@@ -60,7 +64,7 @@ def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
     [
         ("libkerncap_cuda.so", {"InitializeInjection", *TRIALS}),
         ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table", *TRIALS}),
-        ("libkerncap_rtc.so", {"amd_comgr_do_action", "dlsym"}),
+        ("libkerncap_rtc.so", {"amd_comgr_do_action", *NVRTC, "dlsym"}),
     ],
 )
 def test_what_is_loaded_into_programs_shows_its_entry_points_alone(name: str, entry_points: set[str]) -> None:
