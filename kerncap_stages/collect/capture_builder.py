@@ -23,6 +23,7 @@ from kerncap_stages.collect.write_set import GAP_BYTES
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
+from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.memory import LoadedCodeObject
 from kerncap_stages.manifests.timing import TimeSource
@@ -194,7 +195,8 @@ class CaptureBuilder:
             kernel = kernel.model_copy(update={"language": Language.TRITON, "triton": triton})
         codes = (kernel.code_digest, *(ptx.digest for ptx in kernel.code_object.ptx))
         if rtc := self._context.find_rtc(codes, self._transaction):
-            kernel = kernel.model_copy(update={"rtc": rtc})
+            language = Language.HIP if environment.backend is Backend.HSA else Language.CUDA_CPP
+            kernel = kernel.model_copy(update={"language": language, "rtc": rtc})
         software = environment.devices[sent.device].software
         capture = Capture(
             parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),

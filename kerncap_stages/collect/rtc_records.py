@@ -30,7 +30,7 @@ _SWITCH = "KERNCAP_RTC"  # of the user: 0 leaves the library out
 _HEADER = b"kerncap-rtc 1\n"
 _FIELD = re.compile(rb"([a-z_]+) (\d{1,12})\n")
 _IN_FILE = "_file"
-_TEXT_FILE = re.compile(rb"\d+-\d+\.text")
+_TEXT_FILE = re.compile(rb"[\d-]+\.text")
 # Programs that keep what they compiled in files compile nothing in their next run, and nothing is recorded.
 _NO_CACHES = {"CUPY_CACHE_IN_MEMORY": "1", "USE_PYTORCH_KERNEL_CACHE": "0"}
 

@@ -22,10 +22,26 @@ _ASK = "with a compile_commands.json that contains its unit, kc-locate can ask t
 _NO_RECORD = "its program recorded nothing of it: capture it again, without python's options -I, -E and -S"
 
 
+_FROM_MEMORY = (
+    "the program loaded its code from memory: if it compiled the code in an earlier run and kept it in a "
+    "file, capture a run that compiles it"
+)
+
+
 def classify(
     capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
 ) -> tuple[Outcome, str]:
     """Return the outcome of a search that found nothing, and an explanation for the user."""
+    outcome, explanation = _classify(capture, name, tables, roots, consulted)
+    from_memory = (capture.kernel.code_object.uri or "").startswith("memory:")
+    if from_memory and outcome in (Outcome.NOT_FOUND, Outcome.NO_SOURCE_TRAIL):
+        explanation = f"{explanation}; {_FROM_MEMORY}"
+    return outcome, explanation
+
+
+def _classify(
+    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
+) -> tuple[Outcome, str]:
     python = next((path for path in tables.paths if path.suffix == ".py"), None)
     if python is not None:
         return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel, compiled from {python}; {_NO_RECORD}"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # The lines with which hipRTC instantiates the templates that the program names, at the end of the source.
 _INSTANTIATIONS = re.compile(rb"\n[ \t]*static __device__ const void ?\* ?__amdgcn_name_expr_")
+# hipRTC's name of a program without one; letters of it may be random.
+_UNNAMED = re.compile(r"CompileSource\w*")
 _INCLUDE = "include"
 
 
@@ -55,7 +57,7 @@ def write_program(store: Store, rtc: RtcProgram, folder: Path, toolchain: Toolch
     directory = Path(to_os_string(rtc.directory))
     return CompileCommand(
         unit,
-        directory if directory.is_dir() else folder,
+        directory if directory.is_absolute() and directory.is_dir() else folder,
         (compiler, f"-I{include}", *options, "-c", str(unit)),
     )
 
@@ -81,9 +83,13 @@ def explain(rtc: RtcProgram) -> str:
 
 
 def _find_compiler(library: Path, toolchain: Toolchain) -> str:
-    """Prefer the compiler that was installed with the library: it is of the same version."""
+    """Prefer the compiler that was installed with the library: it is of the same version.
+
+    It is run, and a capture may come from anybody: so it must be root's.
+    """
     own = library.parent.parent / "bin" / toolchain.assumed
-    return str(own) if own.is_file() else toolchain.assumed
+    is_trusted = library.is_absolute() and own.is_file() and own.stat().st_uid == 0
+    return str(own) if is_trusted else toolchain.assumed
 
 
 def _split_source(text: bytes, name_expressions: Sequence[str]) -> tuple[bytes, bytes]:
@@ -108,7 +114,9 @@ def _place(folder: Path, name: str) -> Path | None:
 
 
 def _name_source(name: str, suffix: str) -> str:
-    plain = re.sub(r"[^\w.+-]", "_", PurePosixPath(name).name, flags=re.ASCII).lstrip("-.") or "program"
+    plain = re.sub(r"[^\w.+-]", "_", PurePosixPath(name).name, flags=re.ASCII).lstrip("-.")
+    if not plain or _UNNAMED.fullmatch(plain):
+        plain = "program"
     return plain if Path(plain).suffix.lower() in SOURCE_SUFFIXES else f"{plain}{suffix}"
 
 

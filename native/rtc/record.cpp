@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -40,9 +41,12 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-// Returns the file's name.
+// Returns the file's name. The time tells processes of one number apart, in other namespaces or after this one has ended.
 std::string write_file(std::string_view text, const char* suffix) {
-  const std::string name = std::to_string(::getpid()) + "-" + std::to_string(g_number.fetch_add(1));
+  timespec now{};
+  (void)::clock_gettime(CLOCK_REALTIME, &now);
+  const std::string name = std::to_string(::getpid()) + "-" + std::to_string(g_number.fetch_add(1)) + "-" +
+                           std::to_string(now.tv_sec) + "-" + std::to_string(now.tv_nsec);
   const std::string part = g_folder + "/" + name + ".part";
   const std::string whole = g_folder + "/" + name + suffix;
   {

@@ -14,6 +14,14 @@ def program():
     return compile_once(Build(program_named("run_time_compiled"), TARGET, "O3"))
 
 
+def test_without_the_library_the_kernel_is_captured_alone(stages, program):
+    stages.variables["KERNCAP_RTC"] = "0"
+    (digest,) = stages.capture("blend", program, TARGET, options=("--stop-after",))
+    assert stages.show(digest)["kernel"]["rtc"] is None
+    source = stages.run("locate", digest).must().digests[0]
+    assert "loaded its code from memory" in stages.show(source)["explanation"]
+
+
 @pytest.mark.parametrize("how", [(), ("opened",)])
 def test_a_kernel_becomes_a_project_of_its_own_source(stages, tmp_path, program, how):
     first, second = stages.capture("blend", program, TARGET, *how, options=("--count", 2))

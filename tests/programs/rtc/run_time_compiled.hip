@@ -18,6 +18,8 @@ __global__ void blend(T* out, const T* left, const T* right, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) out[i] = blended(left[i], right[i]) * FACTOR;
 }
+
+extern "C" __global__ void other(float* out) { out[threadIdx.x] = FACTOR; }
 )";
 constexpr const char* k_header = R"(template <typename T>
 __device__ T blended(T left, T right) {
