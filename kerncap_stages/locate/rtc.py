@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.compilers.toolchain import Toolchain
     from kerncap_stages.manifests.rtc import RtcProgram
-    from kerncap_stages.store import Store
+    from kerncap_stages.store import Store, Transaction
 
 # The lines with which hipRTC instantiates the templates that the program names, at the end of the source.
 _INSTANTIATIONS = re.compile(rb"\n[ \t]*static __device__ const void ?\* ?__amdgcn_name_expr_")
@@ -30,7 +30,9 @@ _UNNAMED = re.compile(r"CompileSource\w*")
 _INCLUDE = "include"
 
 
-def write_program(store: Store, rtc: RtcProgram, folder: Path, toolchain: Toolchain) -> CompileCommand:
+def write_program(
+    store: Store | Transaction, rtc: RtcProgram, folder: Path, toolchain: Toolchain
+) -> CompileCommand:
     """Write the texts of a program, and return the command that compiles them."""
     include = folder / _INCLUDE
     include.mkdir()

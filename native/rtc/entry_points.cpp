@@ -3,9 +3,13 @@
 // What it may not do: write to standard output, let an exception out, or change what a call returns. Programs that open a
 // compiler's library (HIP, CuPy, PyTorch) ask dlsym for its functions; others are linked to it and meet the exported ones.
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstring>
+#include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/real_dlsym.hpp"
 #include "rtc/comgr.hpp"
@@ -15,17 +19,56 @@
 #define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace kerncap::rtc {
+namespace {
+
+// What a loaded library is linked to, or defines itself; but not our own definition.
+[[nodiscard]] void* definition_in(const char* path, const char* name, bool itself = true) noexcept {
+  static const char mark = 0;
+  void* const library = ::dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  void* const found = core::real_dlsym()(library, name);
+  ::dlclose(library);
+  Dl_info ours{};
+  Dl_info its{};
+  if (found == nullptr || ::dladdr(&mark, &ours) == 0 || ::dladdr(found, &its) == 0) return nullptr;
+  if (ours.dli_fbase == its.dli_fbase || (!itself && std::strcmp(its.dli_fname, path) == 0)) return nullptr;
+  return found;
+}
+
+[[nodiscard]] std::vector<std::string> loaded_libraries() {
+  std::vector<std::string> paths;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        if (info->dlpi_name != nullptr && *info->dlpi_name != '\0') {
+          static_cast<std::vector<std::string>*>(out)->emplace_back(info->dlpi_name);
+        }
+        return 0;
+      },
+      &paths);
+  return paths;
+}
+
+}  // namespace
 
 void* next_definition(const void* caller, const char* name) noexcept {
   if (void* next = core::real_dlsym()(RTLD_NEXT, name)) return next;
   // What a library that was opened for itself is linked to is not where "the next one" is looked for.
   Dl_info info{};
-  if (::dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return nullptr;
-  void* const library = ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  void* const found = core::real_dlsym()(library, name);
-  ::dlclose(library);
-  return found;
+  if (::dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+    if (void* found = definition_in(info.dli_fname, name)) return found;
+  }
+  // PyTorch takes the functions' addresses in one library and calls them in another. A library that is linked to a compiler got ours
+  // from us; who opened a compiler did not.
+  try {
+    const std::vector<std::string> libraries = loaded_libraries();
+    for (const bool itself : {false, true}) {
+      for (const std::string& path : libraries) {
+        if (void* found = definition_in(path.c_str(), name, itself)) return found;
+      }
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  return nullptr;
 }
 
 }  // namespace kerncap::rtc

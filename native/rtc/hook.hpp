@@ -8,8 +8,8 @@
 
 namespace kerncap::rtc {
 
-// The next definition of `name` after ours, as the program that calls from `caller` would have found it without us; nullptr if
-// there is none.
+// The definition of `name` that code at `caller` would have met without us: the next one after ours, or one of a library that
+// was opened for itself. nullptr: there is none.
 [[nodiscard]] void* next_definition(const void* caller, const char* name) noexcept;
 
 // `Ours` takes the real function, then what it is called with.
