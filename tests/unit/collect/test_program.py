@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_what_decides_which_kernels_run_is_recorded_and_nothing_else(monkeypatch
         os.close(program.pidfd)
     assert recorded[name] == "1"
     assert "VLLM_API_KEY" not in recorded
+
+
+def test_a_preloaded_library_comes_after_those_of_the_user(tmp_path):
+    """Some, such as an address sanitizer, insist on being the first."""
+    command, variables = ("sh", "-c", 'echo "$LD_PRELOAD"'), {"LD_PRELOAD": "libm.so.6"}
+    spec = ProgramSpec(command, environment=variables, stdout=tmp_path / "out")
+    program = RunningProgram(spec, {}, Path("libc.so.6"))
+    program._process.wait()
+    os.close(program.pidfd)
+    assert (tmp_path / "out").read_text().endswith("libm.so.6:libc.so.6\n")
+    assert program.describe().environment["LD_PRELOAD"] == "libm.so.6"
 
 
 @pytest.fixture
