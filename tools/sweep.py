@@ -42,6 +42,8 @@ LIBRARIES = {
     "rocBLAS": "librocblas4-tests",
     "llama.cpp": "llama.cpp-tests",
 }
+# Libraries whose programs are one test each, and the arguments that keep them short.
+WHOLE_PROGRAMS = {"rocThrust": ("--sizes=tiny",)}
 BACKEND_OPS = "test-backend-ops"
 
 
@@ -66,14 +68,14 @@ class Outcome:
 
 @dataclass
 class Library:
-    """The tests of one library, in the order of a seed. Lists of tests are read when they are needed."""
+    """The tests of one library, in the order of a seed. Each list of tests is read when it is needed."""
 
     name: str
     programs: list[Path]
     chance: Random
     limit_s: float
     unread: list[Path] = field(init=False)
-    cases: list[Case] = field(default_factory=list)
+    lists: list[list[Case]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -82,23 +84,24 @@ class Library:
         self.chance.shuffle(self.unread)
 
     def draw(self) -> Case | None:
-        """Draw a test that was not drawn before; None if there is none left."""
-        # A program's list may take long: the first few are enough for a sample.
-        while self.unread and len(self.cases) < 50:
+        """Draw a test that was not drawn before, of one more program each time; None if there is none."""
+        if self.unread:
             program = self.unread.pop()
             try:
-                self.cases += list_cases(self.name, program, self.limit_s)
+                cases = list_cases(self.name, program, self.limit_s)
             except subprocess.TimeoutExpired:
-                self.problems.append(
-                    f"{self.name}: {program.name} did not list its tests in {self.limit_s:g} s"
-                )
-        if not self.cases:
-            return None
-        return self.cases.pop(self.chance.randrange(len(self.cases)))
+                self.problems.append(f"{program} did not list its tests in {self.limit_s:g} s")
+                cases = []
+            self.chance.shuffle(cases)
+            self.lists.append(cases)
+        self.lists = [cases for cases in self.lists if cases]
+        return self.chance.choice(self.lists).pop() if self.lists else None
 
 
 def list_cases(library: str, program: Path, limit_s: float) -> list[Case]:
-    """List the tests of a program: of GoogleTest, or operators of llama.cpp."""
+    """List the tests of a program: of GoogleTest, or operators of llama.cpp, or the program itself."""
+    if library in WHOLE_PROGRAMS:
+        return [Case(library, program.name, (str(program), *WHOLE_PROGRAMS[library]))]
     words = ("--list-ops",) if program.name == BACKEND_OPS else ("--gtest_list_tests",)
     told = subprocess.run(
         [program, *words], capture_output=True, text=True, errors="replace", check=False, timeout=limit_s
@@ -170,8 +173,9 @@ def judge(code: int, told: str, refused: str) -> tuple[str, str]:
         shown = next((line for line in lines if "[  FAILED  ]" in line or "error" in line.lower()), "")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return "failed", f"{how}: {shown.strip()}" if shown else how
-    ran = "[  PASSED  ] 1 test" in told or ("tests passed" in told and " OK" in told)
-    return ("passed", "") if ran else ("skipped", lines[-1].strip() if lines else "no output")
+    if "[  PASSED  ] 0 tests" in told or "0/0 tests passed" in told:
+        return "skipped", next((line.strip() for line in lines if "SKIPPED" in line), "it ran no test")
+    return "passed", ""
 
 
 def sample(libraries: Sequence[Library]) -> Iterator[Case]:

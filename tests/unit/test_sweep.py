@@ -39,8 +39,8 @@ def test_a_list_of_googletest_is_read():
     [
         (0, "[==========] 1 test\n[  PASSED  ] 1 test.", "", "passed", ""),
         (0, "  Device: gfx90a\n  3/3 tests passed\n  Backend ROCm0: OK", "", "passed", ""),
-        (0, "[  SKIPPED ] A.b\n[  PASSED  ] 0 tests.", "", "skipped", "[  PASSED  ] 0 tests."),
-        (0, "", "", "skipped", "no output"),
+        (0, "[  SKIPPED ] A.b\n[  PASSED  ] 0 tests.", "", "skipped", "[  SKIPPED ] A.b"),
+        (0, "", "", "passed", ""),
         (1, "x\n[  FAILED  ] A.b (3 ms)", "", "failed", "exit code 1: [  FAILED  ] A.b (3 ms)"),
         (-6, "", "", "failed", "signal 6"),
         (-6, "kerncap software GPU: no image_load", "", "refused", "kerncap software GPU: no image_load"),
