@@ -72,6 +72,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         program=lambda: collector.program.describe(),
         find_triton=lambda code_object, transaction: collector.triton.find(code_object, transaction),
         find_rtc=lambda codes, transaction: collector.rtc.find(codes, transaction),
+        read_triton_calls=lambda process_id: collector.triton.read_calls(process_id),
         parents=options.parents,
         with_post=options.with_post,
         reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,
@@ -80,7 +81,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     def open_session(connection: Connection, put: Callable[[Any], None]) -> CaptureSession:
         return CaptureSession(connection, put, rules, context)
 
-    collector = Collector(spec, settings, open_session)
+    collector = Collector(spec, settings, open_session, options.selections)
     captured = 0
     failures: list[CaptureFailed] = []
     processes: list[ProcessSummary] = []

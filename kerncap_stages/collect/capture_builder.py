@@ -9,7 +9,7 @@ import io
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerncap_stages import __version__
 from kerncap_stages._native import CHUNK_SIZE_BYTES
@@ -18,6 +18,7 @@ from kerncap_stages.collect.captured_memory import SentRegion, describe_regions,
 from kerncap_stages.collect.launch_facts import describe_launch
 from kerncap_stages.collect.protocol import CaptureFlag, StreamKind
 from kerncap_stages.collect.resident import ResidentMemory
+from kerncap_stages.collect.triton_launches import find_call
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.collect.write_set import GAP_BYTES
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
@@ -57,6 +58,8 @@ class CaptureContext:
     )
     # the same of a kernel that hipRTC or NVRTC compiled; several digests may be those of the code
     find_rtc: Callable[[Sequence[Digest], Transaction], RtcProgram | None] = lambda _codes, _transaction: None
+    # the launches that the Python of a process recorded
+    read_triton_calls: Callable[[int], list[dict[str, Any]]] = lambda _process_id: []
     parents: tuple[Digest, ...] = ()
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     with_post: bool = True
@@ -85,6 +88,7 @@ class CaptureBuilder:
         self._context = context
         self._process_id = process_id
         self._rank = _read_rank(process_id)  # read now, because the kernel may end its process
+        self._triton_calls = context.read_triton_calls(process_id)  # now, because later ones replace them
         self.ready: protocol.Ready | None = None  # set when the pre-state alone may be published
         self.is_abandoned = False
         self._resident = ResidentMemory(process_id)
@@ -191,8 +195,13 @@ class CaptureBuilder:
         kernel, launch_facts = describe_kernel(
             loaded, self._module, len(sent.kernarg), images, self._transaction
         )
+        launch = describe_launch(sent, launch_facts, kernel.code_object.format)
         if triton := self._context.find_triton(kernel.code_digest, self._transaction):
             kernel = kernel.model_copy(update={"language": Language.TRITON, "triton": triton})
+            call = find_call(
+                self._triton_calls, kernel.code_digest, launch.grid_blocks, kernel.slots, sent.kernarg
+            )
+            launch = launch.model_copy(update={"triton": call})
         codes = (kernel.code_digest, *(ptx.digest for ptx in kernel.code_object.ptx))
         if rtc := self._context.find_rtc(codes, self._transaction):
             language = Language.HIP if environment.backend is Backend.HSA else Language.CUDA_CPP
@@ -217,7 +226,7 @@ class CaptureBuilder:
                 time_source=None if duration_ns is None else _choose_time_source(software),
             ),
             kernel=kernel,
-            launch=describe_launch(sent, launch_facts, kernel.code_object.format),
+            launch=launch,
             kernarg=sent.kernarg[: kernel.kernarg_size_bytes].hex(),
             kernarg_address=sent.kernarg_address,
             reach=self._context.reach,

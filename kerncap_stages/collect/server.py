@@ -28,9 +28,10 @@ from kerncap_stages.machine.softgpu import REFUSALS, read_refusals
 from kerncap_stages.machine.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.collect.protocol import UpMessage
+    from kerncap_stages.manifests.capture import Selection
 
 # How long processes that outlive the program may be silent before they are disconnected. If none has used a
 # GPU yet, this is also how long one may take to begin.
@@ -60,8 +61,10 @@ class Collector:
         spec: ProgramSpec,
         settings: LibrarySettings,
         session: Callable[[Connection, Callable[[Any], None]], Session],
+        selections: Sequence[Selection] = (),
     ) -> None:
         self.settings = settings
+        self._selections = selections
         self._session = session
         self._events: queue.Queue[Any] = queue.Queue()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # readable when the queue has events
@@ -101,15 +104,16 @@ class Collector:
             added |= cuda_injection.make_environment(spec.merged_environment)
         if "hsa" in built or "cuda" not in built:
             added |= self._make_hsa_environment(spec)
-        told = (
-            []
-            if self.settings.with_trials
-            else [find_native_file(f"libkerncap_{name}.so") for name in ("hsa", "cuda") if name in built]
-        )
         record = self.settings.mode is Mode.CAPTURE
         if record:
             added |= self.rtc.make_environment(spec.merged_environment)
-        return added | self.triton.make_environment(spec.merged_environment, told, record=record)
+        return added | self.triton.make_environment(
+            spec.merged_environment,
+            [find_native_file(f"libkerncap_{name}.so") for name in ("hsa", "cuda") if name in built],
+            selections=self._selections,
+            record=record,
+            tell_trials=not self.settings.with_trials,
+        )
 
     def _choose_preload(self, spec: ProgramSpec) -> Path | None:
         """Return the library that records what is compiled at run time, if it is wanted."""

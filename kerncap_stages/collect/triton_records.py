@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kerncap_stages import inside
+from kerncap_stages.collect.triton_launches import read_calls
 from kerncap_stages.digest import FileRef
 from kerncap_stages.inside.kerncap_triton.files import ERRORS, FOLDER, RECORD, RECORD_SUFFIX
-from kerncap_stages.inside.kerncap_triton.trials import LIBRARIES
+from kerncap_stages.inside.kerncap_triton.launches import RULES
+from kerncap_stages.inside.kerncap_triton.libraries import LIBRARIES
+from kerncap_stages.inside.kerncap_triton.trials import TRIALS
 from kerncap_stages.manifests import describe_first_fault
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.triton import TritonFunction, TritonKernel
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Selection
     from kerncap_stages.store import Transaction
 
 _PYTHON_PATH = "PYTHONPATH"
@@ -38,19 +42,29 @@ class TritonRecords:
         self._unread = ""
 
     def make_environment(
-        self, program: Mapping[str, str], libraries: Sequence[Path], *, record: bool = True
+        self,
+        program: Mapping[str, str],
+        libraries: Sequence[Path] = (),
+        *,
+        selections: Sequence[Selection] = (),
+        record: bool = True,
+        tell_trials: bool = True,
     ) -> dict[str, str]:
         """Return the variables that make the program's Python record its Triton kernels.
 
-        program: its whole environment otherwise. libraries: the capture libraries that are told of an
-        autotuner's trials. record: record kernels, too.
+        program: its whole environment otherwise. libraries: the capture libraries, one of which the program
+        loads. selections: which kernels' launches are recorded. record: record kernels. tell_trials: the
+        capture library is told of an autotuner's trials.
         """
+        rules = [(each.match.value, each.pattern or "", each.grid_blocks) for each in selections]
         ours = str(Path(inside.__file__).parent)
         theirs = program.get(_PYTHON_PATH)
         return {
             FOLDER: str(self._folder),
             RECORD: "1" if record else "",
             LIBRARIES: "\n".join(map(str, libraries)),
+            TRIALS: "1" if tell_trials else "",
+            RULES: json.dumps(rules),
             _PYTHON_PATH: os.pathsep.join([ours, theirs]) if theirs else ours,
         }
 
@@ -75,6 +89,10 @@ class TritonRecords:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             self._unread = f"{type(error).__name__}: {error}"
         return None
+
+    def read_calls(self, process_id: int) -> list[dict[str, Any]]:
+        """Return the launches in Python that a process has recorded, the latest first."""
+        return read_calls(self._folder, process_id)
 
     def read_errors(self) -> list[str]:
         """Return what could not be recorded or read, each a line."""

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.manifests.base import Bits32, Count, Dim3, Frozen, HexBytes, SizeBytes, refuse
 from kerncap_stages.manifests.rtc import RtcProgram
-from kerncap_stages.manifests.triton import TritonKernel
+from kerncap_stages.manifests.triton import TritonKernel, TritonLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,6 +152,9 @@ class Launch(Frozen):
     )
     attributes: dict[str, str] = Field(
         default_factory=dict, description="further launch attributes, by the runtime's own names"
+    )
+    triton: TritonLaunch | None = Field(
+        default=None, description="the call in Python; none if it was not recorded"
     )
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kerncap_stages.digest import FileRef
-from kerncap_stages.manifests.base import Count, Frozen, OsText, SizeBytes
+from kerncap_stages.manifests.base import Address, Count, Dim3, Frozen, OsText, SizeBytes
 
 
 class TritonValue(Frozen):
@@ -23,14 +23,34 @@ class TritonValue(Frozen):
 
 
 class TritonTensor(Frozen):
-    """The tensor that Python passed for a pointer argument."""
+    """A tensor that Python passed. What the object does not tell, as one that is not torch's, is none."""
 
-    parameter: str
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] = Field(description="in elements")
-    storage_offset_elements: Count
-    storage_size_bytes: SizeBytes
+    address: Address = Field(description="of its first element: `data_ptr()`")
+    dtype: str = Field(description="as the object names it, without its module: `float32`")
+    shape: tuple[Count, ...] | None = None
+    strides: tuple[int, ...] | None = Field(default=None, description="in elements")
+    storage_offset_elements: Count | None = None
+    storage_size_bytes: SizeBytes | None = None
+
+
+class TritonArgument(Frozen):
+    """One argument of the Python call that launched the kernel; a tuple's elements are arguments `x[0]`."""
+
+    name: str
+    type_name: str = Field(
+        description="`tensor`, `descriptor`, a plain type as of a constant, or the name of another type"
+    )
+    text: str = Field(default="", description="the value of a plain type, in Python")
+    tensor: TritonTensor | None = Field(default=None, description="of a descriptor: what it describes")
+    block_shape: tuple[Count, ...] | None = Field(default=None, description="of a descriptor")
+    unknown: str | None = Field(default=None, description="why the argument could not be described")
+
+
+class TritonLaunch(Frozen):
+    """The Python call that launched the kernel. Compile-time constants are the kernel's: `constexprs`."""
+
+    grid_programs: Dim3
+    arguments: tuple[TritonArgument, ...]
 
 
 class TritonFunction(Frozen):
@@ -82,4 +102,3 @@ class TritonKernel(Frozen):
     triton_version: str | None = None
     triton_folder: OsText | None = Field(default=None, description="the folder that the package is in")
     python: OsText | None = Field(default=None, description="the interpreter")
-    tensors: tuple[TritonTensor, ...] = ()

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG
-from kerncap_stages.pages.kernel import make_arguments_section, make_kernel_section, make_launch_section
+from kerncap_stages.pages.kernel import (
+    make_arguments_section,
+    make_call_section,
+    make_kernel_section,
+    make_launch_section,
+)
 from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
 from kerncap_stages.pages.shared import make_environment_section, make_program_section
 from kerncap_stages.text import formats
@@ -24,6 +29,7 @@ def render(capture: Capture) -> Iterator[RenderableType]:
     yield from make_kernel_section(capture.kernel)
     yield from make_launch_section(capture.launch, capture.kernel)
     yield from make_arguments_section(capture)
+    yield from make_call_section(capture.launch)
     yield from _list_regions(capture.regions)
     yield from _list_variables(capture)
     yield from _describe_dispatch(capture)

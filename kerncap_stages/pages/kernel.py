@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import KernargSlot, Kernel, Launch
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.rtc import RtcProgram
-    from kerncap_stages.manifests.triton import TritonFunction
+    from kerncap_stages.manifests.triton import TritonArgument, TritonFunction
 
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FLOATS = {"float": "f", "double": "d"}
@@ -152,6 +152,34 @@ def make_arguments_section(capture: Capture) -> Iterator[RenderableType]:
     )
     if hidden:
         yield note(f"and {formats.count(hidden, 'hidden argument')}, filled by the runtime")
+
+
+def make_call_section(launch: Launch) -> Iterator[RenderableType]:
+    """Show the call in Python that launched a Triton kernel."""
+    call = launch.triton
+    if call is None:
+        return
+    yield make_heading("Call in Python", f"{formats.format_shape(call.grid_programs)} programs")
+    yield make_table(
+        ["name", "type", "shape", "strides", ">offset", "=address or value"],
+        (_describe_call_argument(argument) for argument in call.arguments),
+    )
+
+
+def _describe_call_argument(argument: TritonArgument) -> tuple[str, ...]:
+    tensor = argument.tensor
+    if argument.unknown is not None or tensor is None:
+        value = f"not recorded: {argument.unknown}" if argument.unknown is not None else argument.text
+        return argument.name, argument.type_name, "", "", "", value
+    shape, strides = (
+        "-" if sizes is None else ", ".join(map(str, sizes)) for sizes in (tensor.shape, tensor.strides)
+    )
+    offset = "-" if tensor.storage_offset_elements is None else f"{tensor.storage_offset_elements:,}"
+    block = (
+        "" if argument.block_shape is None else f", blocks of {formats.format_shape(argument.block_shape)}"
+    )
+    kind = tensor.dtype + block
+    return argument.name, kind, shape, strides, offset, formats.format_address(tensor.address)
 
 
 def format_slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -> str:

@@ -17,6 +17,8 @@
 #include <new>
 #include <utility>
 
+#include "capture/expected.hpp"
+
 namespace kerncap::capture {
 namespace {
 
@@ -89,6 +91,7 @@ Result<Channel*> Channel::connect(const std::string& socket_path, std::string_vi
     delete channel;
     return ready.error();
   }
+  answer_for(*channel);
   return channel;
 }
 

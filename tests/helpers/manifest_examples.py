@@ -30,7 +30,7 @@ from kerncap_stages.manifests.source import (
     Unedited,
 )
 from kerncap_stages.manifests.timing import TimeSource, TimingSummary
-from kerncap_stages.manifests.triton import TritonFunction, TritonKernel, TritonTensor, TritonValue
+from kerncap_stages.manifests.triton import TritonFunction, TritonKernel, TritonValue
 from kerncap_stages.manifests.validation import ElementType, Mode, RegionResult, Validation
 
 MADE_BY = "kerncap-stages 0.1.0"
@@ -100,10 +100,6 @@ def hsa_kernel(**changes: object) -> Kernel:
 
 
 def triton_kernel() -> Kernel:
-    tensor = TritonTensor(
-        parameter="x_ptr", dtype="torch.bfloat16", shape=(4, 8), strides=(8, 1), storage_offset_elements=0,
-        storage_size_bytes=64,
-    )  # fmt: skip
     triton = TritonKernel(
         function_name="add_kernel", dialect="triton", parameter_names=("x_ptr", "n", "BLOCK"),
         signature=(("x_ptr", "*bf16"), ("n", "i32")),
@@ -117,7 +113,7 @@ def triton_kernel() -> Kernel:
             text="def add_kernel(x_ptr, n, BLOCK): pass", decorator="jit", noinline=False,
             has_own_name=False, uses=(TritonValue(name="SCALE", type_name="float", text="float('inf')"),),
         ),),
-        autotuned=True, tensors=(tensor,),
+        autotuned=True,
     )  # fmt: skip
     return hsa_kernel(
         mangled_name="add_kernel", demangled_name="add_kernel", language=Language.TRITON, wavefront_size=32,

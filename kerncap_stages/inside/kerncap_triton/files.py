@@ -12,6 +12,7 @@ ERRORS = "errors"
 SOURCE_SUFFIX = ".py"
 PTX_SUFFIX = ".ptx"
 RECORD_SUFFIX = ".json"
+LAUNCH_PREFIX = "launch-"
 
 _folder = os.environ.get(FOLDER, "")  # the program may change its environment later
 
@@ -23,8 +24,12 @@ def exists(name: str) -> bool:
 
 def write(name: str, data: bytes) -> None:
     """Write a file as a whole, or not at all. Another process may write the same one."""
-    if exists(name):
-        return
+    if not exists(name):
+        replace(name, data)
+
+
+def replace(name: str, data: bytes) -> None:
+    """Write a file as a whole, also where there is one of this name."""
     handle, temporary = tempfile.mkstemp(dir=_folder)
     with os.fdopen(handle, "wb") as file:
         file.write(data)

@@ -13,7 +13,7 @@ import weakref
 from types import FunctionType
 from typing import Any
 
-from . import trials
+from . import launches, trials
 from .files import PTX_SUFFIX, RECORD, RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
 from .names import find_used
 from .values import describe_value, find_functions, get_function, is_tritons, read_text
@@ -34,7 +34,7 @@ def wrap(module: Any) -> None:
         if module.__name__ == "triton.compiler.compiler":
             # Every kernel passes here, compiled or found in Triton's cache, in all versions of Triton.
             if _records:
-                _run_behind_constructor(module.CompiledKernel, _record)
+                _run_behind_constructor(module.CompiledKernel, _watch)
         elif module.__name__ == "triton.runtime.autotuner":
             if _records:
                 _run_behind_constructor(module.Autotuner, _note_tuner)
@@ -69,6 +69,12 @@ def _note_tuner(tuner: Any) -> None:
 def _is_tuned(jitted: Any) -> bool:
     known = _tuned.get(id(jitted))
     return known is not None and known() is jitted
+
+
+def _watch(kernel: Any) -> None:
+    """Record a compiled kernel, and launches of it that are captured."""
+    launches.watch(kernel)
+    _record(kernel)
 
 
 def _record(kernel: Any) -> None:

@@ -14,7 +14,8 @@ from elftools.elf.elffile import ELFFile
 
 from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
-TRIALS = ("kerncap_begin_trial", "kerncap_end_trial")  # called by the recorder in the program's Python
+# Called by the recorder in the program's Python.
+TOLD = ("kerncap_begin_trial", "kerncap_end_trial", "kerncap_expects_capture")
 
 NVRTC = {
     f"nvrtc{each}" for each in ("CreateProgram", "AddNameExpression", "CompileProgram", "DestroyProgram")
@@ -62,8 +63,8 @@ def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "entry_points"),
     [
-        ("libkerncap_cuda.so", {"InitializeInjection", *TRIALS}),
-        ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table", *TRIALS}),
+        ("libkerncap_cuda.so", {"InitializeInjection", *TOLD}),
+        ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table", *TOLD}),
         ("libkerncap_rtc.so", {"amd_comgr_do_action", *NVRTC, "dlsym"}),
     ],
 )

@@ -65,4 +65,24 @@ class Array:
         return values
 
 
+class View:
+    """Some elements of an array, described as torch's tensors are."""
+
+    def __init__(
+        self, array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0
+    ) -> None:
+        """strides, offset: in elements."""
+        self.shape, self.dtype = shape, array.dtype
+        self._array, self._strides, self._offset = array, strides, offset
+
+    def data_ptr(self) -> int:
+        return self._array.data_ptr() + self._offset * self.dtype.itemsize
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides
+
+    def storage_offset(self) -> int:
+        return self._offset
+
+
 driver.set_active(_Driver())
