@@ -11,6 +11,7 @@ from kerncap_stages.errors import Refused
 from kerncap_stages.generate.kind import Build
 from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.generate.templates import make_environment
+from kerncap_stages.generate.triton_call import MEMORY, write_call
 from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules, get_name
 from kerncap_stages.generate.triton_values import HINT, is_plain, write_import, write_value
 from kerncap_stages.manifests.kernel import CodeObjectFormat
@@ -73,7 +74,8 @@ class TritonProject:
             "shape_file": _find_shape_file(capture),
             "inputs": sorted([*self.modules, COMPILE]),
         }
-        return Build({}, {**self.modules, COMPILE: self.script}, values)
+        memory = make_environment("triton").get_template(f"{MEMORY}.j2").render().encode()
+        return Build({}, {**self.modules, COMPILE: self.script, MEMORY: memory}, values)
 
 
 def make_triton_project(capture: Capture) -> TritonProject | None:
@@ -110,7 +112,7 @@ def is_python(name: str) -> bool:
 
 def _make_script(capture: Capture, triton: TritonKernel, modules: TritonModules) -> bytes:
     """Write the script. Raises Refused for what it cannot write."""
-    launch = capture.launch
+    launch, call = capture.launch, write_call(capture)
     constants, imports = _write_constants(triton.constexprs, modules)
     values = {
         "function": get_name(triton.functions[0]),
@@ -122,6 +124,9 @@ def _make_script(capture: Capture, triton: TritonKernel, modules: TritonModules)
             if value.name not in _FOUND_ANEW and "." not in value.type_name
         },
         "environment": dict(triton.environment),
+        "arguments": call.arguments,
+        "regions": call.regions,
+        "not_run": call.not_run,
         # The type of a tuple is one of types.
         "signature": {
             name: text if text.startswith("(") and is_plain(text) else repr(text)
