@@ -26,7 +26,16 @@ import pages
 from frame import GIB, ROWS, Figure, Neighbours, NoRoomError, Row, Run, say
 
 # Modules beside this one; each adds its rows, in the order of the table.
-PARTS = ("store_memory", "capture_cost", "replay_restore", "store_objects", "start_up", "edit_loop", "engine")
+PARTS = (
+    "store_memory",
+    "capture_cost",
+    "replay_restore",
+    "store_objects",
+    "start_up",
+    "edit_loop",
+    "engine",
+    "triton_launches",
+)
 
 HELP = """\
 Rows are called GROUP.NAME; --only takes names and groups, and runs nothing else:

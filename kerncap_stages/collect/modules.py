@@ -45,6 +45,7 @@ class Module:
     load_address: int
     load_bytes: int
     uri: str
+    checksum: int = 0
     kernels: list[LoadedKernel] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     code: Path | None = None
@@ -83,7 +84,7 @@ class Modules:
 
     def _add(self, sent: protocol.Module) -> None:
         self.by_number[sent.module] = Module(
-            sent.module, sent.device, sent.load_address, sent.load_bytes, sent.uri
+            sent.module, sent.device, sent.load_address, sent.load_bytes, sent.uri, sent.checksum
         )
 
     def _add_kernels(self, message: protocol.Kernels) -> None:

@@ -16,6 +16,7 @@ from kerncap_stages.collect.protocol import FailureCode, Mode
 from kerncap_stages.collect.ranking import rank_kernels
 from kerncap_stages.collect.server import Collector
 from kerncap_stages.collect.statistics import Tally
+from kerncap_stages.collect.triton_configurations import add_configurations
 from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, ProgramTimedOut, Refused
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.environment import Backend
@@ -26,7 +27,8 @@ from kerncap_stages.text.formats import count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kerncap_stages.collect.program import ProgramSpec, RunningProgram
+    from kerncap_stages.collect.program import ProgramSpec
+    from kerncap_stages.collect.triton_configurations import CodeKey
     from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store
 
@@ -94,7 +96,7 @@ def run_profile(
         options.warn(f"the program {end}; the profile holds what ran until then{unsent}")
         if killed:
             options.on_killed()
-    profile = _make_profile(processes, collector.program, wall_ns)
+    profile = _make_profile(processes, collector, wall_ns)
     options.on_made(profile)
     with store.begin_transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
@@ -161,9 +163,13 @@ def _describe_missing(processes: list[ProcessProfile]) -> Iterator[str]:
             yield f"{who}: {LOST}; later kernels are not in the table"
 
 
-def _make_profile(processes: list[ProcessProfile], program: RunningProgram, wall_ns: int) -> Profile:
+def _make_profile(processes: list[ProcessProfile], collector: Collector, wall_ns: int) -> Profile:
     tallies: dict[tuple[str | None, str], Tally] = {}
+    code_times: dict[CodeKey, tuple[int, int]] = {}
     for process in processes:
+        for key, (calls, total_ns) in process.code_times.items():
+            had = code_times.get(key, (0, 0))
+            code_times[key] = (had[0] + calls, had[1] + total_ns)
         for name, tally in process.tallies.items():
             tallies.setdefault(name, Tally()).merge(tally)
     trials = [tally for process in processes for tally in process.trials.values()]
@@ -173,11 +179,11 @@ def _make_profile(processes: list[ProcessProfile], program: RunningProgram, wall
     return Profile(
         made_by=f"kerncap-stages {__version__}",
         environment=environment,
-        program=program.describe(),
+        program=collector.program.describe(),
         time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
         wall_ns=wall_ns,
         processes=len(used),
         trials=sum(tally.calls for tally in trials),
         trials_ns=sum(tally.total_ns for tally in trials),
-        kernels=rank_kernels(tallies),
+        kernels=add_configurations(rank_kernels(tallies), collector.triton_configurations, code_times),
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kerncap_stages.collect.connection import Connection
+    from kerncap_stages.collect.triton_configurations import CodeKey
 
 
 @dataclass
@@ -28,6 +29,8 @@ class ProcessProfile:
     facts: Facts
     tallies: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
     trials: dict[tuple[str | None, str], Tally] = field(default_factory=dict)  # an autotuner's
+    # calls and nanoseconds by the kernels' mangled names and the checksums of their code objects
+    code_times: dict[CodeKey, tuple[int, int]] = field(default_factory=dict)
     dispatches: int = 0
     untimed: int = 0
     uninterceptable_queues: int = 0
@@ -88,4 +91,16 @@ class ProfileSession:
                 kernel = self._modules.kernels.get(number)
                 name = (None, UNLISTED) if kernel is None else (kernel.mangled, kernel.demangled)
                 named.setdefault(name, Tally()).merge(tally)
+        profile.code_times = self._add_up_code()
         self._emit(profile)
+
+    def _add_up_code(self) -> dict[CodeKey, tuple[int, int]]:
+        """Add up times by code objects: several may have a kernel of one name."""
+        times: dict[CodeKey, tuple[int, int]] = {}
+        for number, tally in self._tallies.items():
+            kernel = self._modules.kernels.get(number)
+            checksum = 0 if kernel is None else self._modules.get(kernel.module).checksum
+            if kernel is not None and checksum:
+                calls, total_ns = times.get((kernel.mangled, checksum), (0, 0))
+                times[kernel.mangled, checksum] = (calls + tally.calls, total_ns + tally.total_ns)
+        return times

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.collect.protocol import UpMessage
+    from kerncap_stages.collect.triton_configurations import CodeKey
     from kerncap_stages.manifests.capture import Selection
 
 # How long processes that outlive the program may be silent before they are disconnected. If none has used a
@@ -76,6 +77,7 @@ class Collector:
         self._lock = threading.Lock()
         self._refusals: list[str] = []
         self._unrecorded: list[str] = []
+        self.triton_configurations: dict[CodeKey, dict[str, Any]] = {}  # set by ``close``
         self._is_stopped = False
         self.left_behind: list[LeftBehind] = []  # processes that went on unwatched; set by ``read_events``
         self.timed_out = False
@@ -111,7 +113,7 @@ class Collector:
             spec.merged_environment,
             [find_native_file(f"libkerncap_{name}.so") for name in ("hsa", "cuda") if name in built],
             selections=self._selections,
-            record=record,
+            whole=record,
             tell_trials=not self.settings.with_trials,
         )
 
@@ -263,6 +265,7 @@ class Collector:
         self._unrecorded += [
             f"no record of what was compiled at run time: {text}" for text in self.rtc.read_errors()
         ]
+        self.triton_configurations = self.triton.read_configurations()
         self._remove_files()
 
     def list_final_warnings(self) -> Iterator[str]:

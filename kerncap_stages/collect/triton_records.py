@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kerncap_stages import inside
+from kerncap_stages.collect.triton_configurations import read_configurations
 from kerncap_stages.collect.triton_launches import read_calls
 from kerncap_stages.digest import FileRef
-from kerncap_stages.inside.kerncap_triton.files import ERRORS, FOLDER, RECORD, RECORD_SUFFIX
+from kerncap_stages.inside.kerncap_triton.files import BRIEF, ERRORS, FOLDER, RECORD, RECORD_SUFFIX, WHOLE
 from kerncap_stages.inside.kerncap_triton.launches import RULES
 from kerncap_stages.inside.kerncap_triton.libraries import LIBRARIES
 from kerncap_stages.inside.kerncap_triton.trials import TRIALS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from kerncap_stages.collect.triton_configurations import CodeKey
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Selection
     from kerncap_stages.store import Transaction
@@ -47,13 +49,14 @@ class TritonRecords:
         libraries: Sequence[Path] = (),
         *,
         selections: Sequence[Selection] = (),
-        record: bool = True,
+        whole: bool = True,
         tell_trials: bool = True,
     ) -> dict[str, str]:
         """Return the variables that make the program's Python record its Triton kernels.
 
         program: its whole environment otherwise. libraries: the capture libraries, one of which the program
-        loads. selections: which kernels' launches are recorded. record: record kernels. tell_trials: the
+        loads. selections: which kernels' launches are recorded. whole: kernels are recorded so
+        that they can be compiled again, not only told from each other. tell_trials: the
         capture library is told of an autotuner's trials.
         """
         rules = [(each.match.value, each.pattern or "", each.grid_blocks) for each in selections]
@@ -61,7 +64,7 @@ class TritonRecords:
         theirs = program.get(_PYTHON_PATH)
         return {
             FOLDER: str(self._folder),
-            RECORD: "1" if record else "",
+            RECORD: WHOLE if whole else BRIEF,
             LIBRARIES: "\n".join(map(str, libraries)),
             TRIALS: "1" if tell_trials else "",
             RULES: json.dumps(rules),
@@ -93,6 +96,10 @@ class TritonRecords:
     def read_calls(self, process_id: int) -> list[dict[str, Any]]:
         """Return the launches in Python that a process has recorded, the latest first."""
         return read_calls(self._folder, process_id)
+
+    def read_configurations(self) -> dict[CodeKey, dict[str, Any]]:
+        """Return what a profile tells of kernels, by their names and the checksums of their code objects."""
+        return read_configurations(self._folder)
 
     def read_errors(self) -> list[str]:
         """Return what could not be recorded or read, each a line."""

@@ -11,6 +11,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.manifests.base import Count, Dim3, DurationNs, Frozen, Manifest, MeanNs, Share, refuse
 from kerncap_stages.manifests.environment import Environment, Program
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.manifests.triton import TritonConfiguration
 
 
 class LaunchShape(Frozen):
@@ -40,6 +41,9 @@ class KernelStatistics(Frozen):
     launch_shapes: tuple[LaunchShape, ...] = Field(default=(), description="most frequent first")
     last_shape: Count | None = Field(
         default=None, description="index in launch_shapes of the last dispatch's shape; none if unknown"
+    )
+    triton: tuple[TritonConfiguration, ...] = Field(
+        default=(), description="of a kernel that Triton compiled, those that ran; most time first"
     )
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kerncap_stages.digest import FileRef
-from kerncap_stages.manifests.base import Address, Count, Dim3, Frozen, OsText, SizeBytes
+from kerncap_stages.manifests.base import Address, Count, Dim3, DurationNs, Frozen, OsText, SizeBytes
 
 
 class TritonValue(Frozen):
@@ -51,6 +51,18 @@ class TritonLaunch(Frozen):
 
     grid_programs: Dim3
     arguments: tuple[TritonArgument, ...]
+
+
+class TritonConfiguration(Frozen):
+    """One of the kernels that Triton compiled from a function, as a profile tells them apart."""
+
+    function: str = Field(description="module and qualified name")
+    constexprs: tuple[TritonValue, ...]
+    options: tuple[TritonValue, ...] = Field(description="`num_warps` and `num_stages`")
+    calls: int | None = Field(
+        default=None, gt=0, description="none if the runtime tells kernels by names only"
+    )
+    total_ns: DurationNs | None = None
 
 
 class TritonFunction(Frozen):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from kerncap_stages.manifests.profile import KernelStatistics, Profile
+    from kerncap_stages.manifests.triton import TritonConfiguration
 
 _MAX_LISTED = 20
 _MAX_SHAPES = 8  # of a kernel
@@ -34,6 +35,7 @@ _MIN_NAME = 12
 def render(profile: Profile) -> Iterator[RenderableType]:
     """Show the top kernels, then the run of the program."""
     yield from make_kernels_section(profile, _MAX_LISTED)
+    yield from _make_configurations_section(profile)
     yield from _make_shapes_section(profile)
     wall = None if profile.wall_ns is None else formats.format_duration(profile.wall_ns)
     processes = None if profile.processes is None else str(profile.processes)
@@ -84,6 +86,43 @@ def _make_shapes_section(profile: Profile) -> Iterator[RenderableType]:
         yield make_table([">rank", ">grid", ">block", ">LDS", ">calls", ">mean", ""], rows)
 
 
+def _make_configurations_section(profile: Profile) -> Iterator[RenderableType]:
+    """List the functions of Triton kernels, and the configurations that ran."""
+    rows = []
+    for rank, kernel in enumerate(profile.kernels[:_MAX_LISTED], 1):
+        for made in kernel.triton[:_MAX_SHAPES]:
+            mean_ns = None if made.calls is None or made.total_ns is None else made.total_ns / made.calls
+            rows.append(
+                (
+                    str(rank),
+                    made.function,
+                    describe_configuration(made),
+                    "-" if made.calls is None else f"{made.calls:,}",
+                    "-" if mean_ns is None else formats.format_duration(mean_ns),
+                )
+            )
+    if rows:
+        yield make_heading("Triton kernels", "the configurations that ran")
+        yield make_table([">rank", "function", "configuration", ">calls", ">mean"], rows)
+
+
+def describe_configuration(made: TritonConfiguration) -> str:
+    """Write what the function was compiled with."""
+    values = [f"{value.name}={value.text or value.type_name}" for value in (*made.constexprs, *made.options)]
+    return ", ".join(values)
+
+
+def _name_kernel(kernel: KernelStatistics) -> str:
+    """Name a kernel: one of Triton by its function, and by its configuration if there is one only."""
+    if not kernel.triton:
+        return kernel.name
+    names = {made.function for made in kernel.triton}
+    name = kernel.name if len(names) > 1 else next(iter(names))
+    if len(kernel.triton) > 1:
+        return f"{name} ({len(kernel.triton)} configurations)"
+    return f"{name} ({describe_configuration(kernel.triton[0])})"
+
+
 class _Ranking:
     """The table, as wide as the terminal, with one line for each kernel. The name gets the remaining width.
 
@@ -111,7 +150,7 @@ class _Ranking:
             for place, title in enumerate(titles)
         )
         name_width = max(width - used - _INDENT, _MIN_NAME)
-        names = [make_printable(kernel.name) for kernel in self._kernels]
+        names = [make_printable(_name_kernel(kernel)) for kernel in self._kernels]
         yield make_table(
             [*titles, "kernel"],
             ([*row, shorten(name, name_width)] for row, name in zip(rows, names, strict=True)),

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "capture/checksum.hpp"
 #include "capture/send_list.hpp"
 #include "capture/streams.hpp"
 #include "core/elf_file.hpp"
@@ -186,7 +187,8 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
                                          .device = device,
                                          .load_address = loaded.base,
                                          .load_bytes = loaded.bytes,
-                                         .uri = loaded.uri});
+                                         .uri = loaded.uri,
+                                         .checksum = tool()->profiling() ? capture::checksum(loaded.file) : 0});
   const std::uint32_t first_kernel =
       g_next_kernel.fetch_add(static_cast<std::uint32_t>(symbols.kernels.size()), std::memory_order_relaxed);
   const messages::Kernels head{.module = loaded.module};

@@ -30,7 +30,14 @@ from kerncap_stages.manifests.source import (
     Unedited,
 )
 from kerncap_stages.manifests.timing import TimeSource, TimingSummary
-from kerncap_stages.manifests.triton import TritonFunction, TritonKernel, TritonValue
+from kerncap_stages.manifests.triton import (
+    TritonArgument,
+    TritonFunction,
+    TritonKernel,
+    TritonLaunch,
+    TritonTensor,
+    TritonValue,
+)
 from kerncap_stages.manifests.validation import ElementType, Mode, RegionResult, Validation
 
 MADE_BY = "kerncap-stages 0.1.0"
@@ -122,6 +129,18 @@ def triton_kernel() -> Kernel:
     )  # fmt: skip
 
 
+def triton_launch() -> TritonLaunch:
+    tensor = TritonTensor(
+        address=0x7F0000000000, dtype="bfloat16", shape=(4, 8), strides=(8, 1), storage_offset_elements=0,
+        storage_size_bytes=64,
+    )  # fmt: skip
+    return TritonLaunch(grid_programs=(4, 1, 1), arguments=(
+        TritonArgument(name="x_ptr", type_name="tensor", tensor=tensor),
+        TritonArgument(name="n", type_name="int", text="32"),
+        TritonArgument(name="odd", type_name="app.Odd", unknown="it is neither a tensor nor a plain value"),
+    ))  # fmt: skip
+
+
 def capture(backend: Backend = Backend.HSA, **changes: object) -> Capture:
     kernel = hsa_kernel() if backend is Backend.HSA else triton_kernel()
     pre, post = MemoryRef.to(digest("pre")), MemoryRef.to(digest("post"))
@@ -139,6 +158,7 @@ def capture(backend: Backend = Backend.HSA, **changes: object) -> Capture:
         "launch": Launch(
             grid_work_items=(1000, 1, 1), grid_blocks=(4, 1, 1), block_work_items=(256, 1, 1),
             static_lds_bytes=1024, dynamic_lds_bytes=512, private_segment_bytes=0, aql_packet="00" * 64,
+            triton=None if backend is Backend.HSA else triton_launch(),
         ),
         "kernarg": "00" * kernel.kernarg_size_bytes,
         "reach": Reach.ALL,

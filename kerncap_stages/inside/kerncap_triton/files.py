@@ -7,12 +7,14 @@ import tempfile
 import traceback
 
 FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder
-RECORD = "KERNCAP_TRITON_KERNELS"  # 1: kernels are recorded, not only trials told
+RECORD = "KERNCAP_TRITON_KERNELS"  # what is recorded of kernels: one of the next two
+WHOLE, BRIEF = "whole", "brief"
 ERRORS = "errors"
 SOURCE_SUFFIX = ".py"
 PTX_SUFFIX = ".ptx"
 RECORD_SUFFIX = ".json"
 LAUNCH_PREFIX = "launch-"
+CONFIGURATION_PREFIX = "configuration-"
 
 _folder = os.environ.get(FOLDER, "")  # the program may change its environment later
 

@@ -49,13 +49,26 @@ def _wrap_launches(kind: Any) -> None:
     def record_and_make(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
         if _selected.get(self.name):
             try:
-                if any(library.kerncap_expects_capture() for library in find_libraries()):
+                if _is_expected():
                     _record(self, grid, args)
             except Exception:
                 report(f"the arguments of {self.name} cannot be recorded")
         return make(self, grid, stream, *args)
 
     kind.launch_metadata = record_and_make
+
+
+@functools.lru_cache(maxsize=1)
+def _find_asked() -> tuple[Any, ...]:
+    """Return the functions to ask: found once, as the GPU is in use where a kernel is launched."""
+    return tuple(library.kerncap_expects_capture for library in find_libraries())
+
+
+def _is_expected() -> bool:
+    for ask in _find_asked():  # noqa: SIM110 - a generator would take longer than the call
+        if ask():
+            return True
+    return False
 
 
 def _record(kernel: Any, grid: Any, args: tuple[Any, ...]) -> None:
@@ -94,7 +107,7 @@ def _describe_arguments(kernel: Any, args: tuple[Any, ...]) -> list[dict[str, An
     constant = {names.index(key) if isinstance(key, str) else key for key in _list_constants(kernel.src)}
     paths = [(place,) for place in range(len(names))]
     if len(args) != len(names):  # before Triton 3.3
-        paths = [path for path in paths if path not in constant and path[0] not in constant]
+        paths = [path for path in paths if not kernel.src.fn.params[path[0]].is_constexpr]
     found = []
     for path, value in zip(paths, args):  # noqa: B905 - Python 3.9
         for inner, each in _flatten(path, value):

@@ -14,7 +14,8 @@ from types import FunctionType
 from typing import Any
 
 from . import launches, trials
-from .files import PTX_SUFFIX, RECORD, RECORD_SUFFIX, SOURCE_SUFFIX, exists, report, write
+from .configurations import record_configuration
+from .files import PTX_SUFFIX, RECORD, RECORD_SUFFIX, SOURCE_SUFFIX, WHOLE, exists, report, write
 from .names import find_used
 from .values import describe_value, find_functions, get_function, is_tritons, read_text
 
@@ -24,7 +25,7 @@ _NO_OPTIONS = {
     *("shared", "tmem_size", "tensordesc_meta"),
     *("global_scratch_size", "global_scratch_align", "profile_scratch_size", "profile_scratch_align"),
 }
-_records = os.environ.get(RECORD) == "1"
+_is_whole = os.environ.get(RECORD) == WHOLE
 _tuned: dict[int, weakref.ref[Any]] = {}  # by their ids, the jitted functions that an autotuner configures
 
 
@@ -33,10 +34,9 @@ def wrap(module: Any) -> None:
     try:
         if module.__name__ == "triton.compiler.compiler":
             # Every kernel passes here, compiled or found in Triton's cache, in all versions of Triton.
-            if _records:
-                _run_behind_constructor(module.CompiledKernel, _watch)
+            _run_behind_constructor(module.CompiledKernel, _watch if _is_whole else record_configuration)
         elif module.__name__ == "triton.runtime.autotuner":
-            if _records:
+            if _is_whole:
                 _run_behind_constructor(module.Autotuner, _note_tuner)
             trials.mark(module.Autotuner, "_bench")
         else:

@@ -67,7 +67,9 @@ def session_on(store, events):
 def send_a_capture(session):
     """What the library sends of a dispatch with one region, whether or not it is taken in."""
     size = PIECES * SLOT_BYTES
-    session.handle(protocol.Module(module=1, device=0, load_address=0x1000, load_bytes=4096, uri=""))
+    session.handle(
+        protocol.Module(module=1, device=0, load_address=0x1000, load_bytes=4096, checksum=0, uri="")
+    )
     session.handle(capture_message())
     region = region_message(size_bytes=size)
     session.handle(protocol.Regions(capture=0, regions=(region,)))

@@ -1,0 +1,34 @@
+"""Launches one small kernel many times. usage: many_launches.py COUNT [--no-gpu]
+
+Prints the nanoseconds that a launch took in Python: the smallest of ten parts. --no-gpu: without the driver.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import triton
+import triton.language as tl
+from arrays import Array
+
+
+@triton.jit
+def tiny_kernel(x, step, SIZE: tl.constexpr):
+    tl.store(x + tl.arange(0, SIZE), step)
+
+
+x = Array(np.zeros(64, np.float32))
+count = int(sys.argv[1])
+made = tiny_kernel[(1,)](x, 0.5, SIZE=64)
+if "--no-gpu" in sys.argv:
+    made._run = lambda *_arguments: None
+taken = []
+for _part in range(10):
+    begin = time.perf_counter_ns()
+    for step in range(count // 10):
+        tiny_kernel[(1,)](x, step + 0.5, SIZE=64)
+    taken.append((time.perf_counter_ns() - begin) / (count // 10))
+x.read()
+print("ns_per_launch", round(min(taken)))
