@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from frame import Figure, Run, at_most, row
-from stopwatch import Seconds, Stopwatch
 from triton_package import PROGRAMS, install_triton, make_environment
 from watching import Silent, number
 
@@ -20,12 +20,9 @@ from kerncap_stages.collect.server import Collector
 from kerncap_stages.machine.softgpu import SoftGpu
 from kerncap_stages.manifests.capture import NameMatch, Selection
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _LAUNCHES = 10_000
 _FAR = 1 << 40  # a dispatch that never comes
-_ROUNDS = 9
+_ROUNDS = 7
 
 
 def launch_watched(command: tuple[str, ...], environment: dict[str, str]) -> str:
@@ -47,23 +44,23 @@ def launch_watched(command: tuple[str, ...], environment: dict[str, str]) -> str
 
 @row(
     "triton.launch",
-    "10,000 Triton launches in Python, their kernel selected / without us; the driver left out",
-    at_most(1.03),
+    "a Triton launch whose kernel is selected: how much longer it takes in Python (the driver left out)",
+    at_most(3000, "value"),
 )
 def launch(run: Run) -> Figure:
     place = run.place()
     environment = SoftGpu("gfx90a").make_environment() | make_environment(install_triton(), place)
     command = (sys.executable, str(PROGRAMS / "many_launches.py"), str(_LAUNCHES), "--no-gpu")
 
-    def taken(run_it: Callable[[], str]) -> Seconds:
-        watch = Stopwatch()
-        return watch.stop(number(run_it(), "ns_per_launch") / 1e9)
-
     def launch_plainly() -> str:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        variables = {**os.environ, **environment}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
         return done.stdout
 
-    ours, theirs, ratio, _ = run.paired(
-        lambda: taken(lambda: launch_watched(command, environment)), lambda: taken(launch_plainly), _ROUNDS
-    )
-    return Figure(ours * 1e9, "ns", theirs * 1e9, ratio)
+    ours, theirs = [], []
+    for _ in range(_ROUNDS):
+        ours.append(number(launch_watched(command, environment), "ns_per_launch"))
+        theirs.append(number(launch_plainly(), "ns_per_launch"))
+    shutil.rmtree(place)
+    # The smallest: other programs on the machine make a launch longer, never shorter.
+    return Figure(min(ours) - min(theirs), "ns", note=f"{min(theirs):.0f} ns without")

@@ -20,12 +20,12 @@ from .values import unwrap, write_plain
 RULES = "KERNCAP_TRITON_RULES"  # the variable that says which kernels are selected
 KEPT = 256  # records of a process: Python may launch on while the device works on earlier launches
 
-_rules: list[Any] = json.loads(
-    os.environ.get(RULES) or "[]"
-)  # [how names are compared, pattern, grid or null]
+# Each is [how names are compared, pattern, grid or null].
+_rules: list[Any] = json.loads(os.environ.get(RULES) or "[]")
 _selected: dict[str, bool] = {}  # by the kernels' names
 _wrapped: set[type] = set()
 _numbers = itertools.count()
+_ask: Any = None  # whether a capture is expected: chosen at the first launch
 
 
 def watch(kernel: Any) -> None:
@@ -49,7 +49,7 @@ def _wrap_launches(kind: Any) -> None:
     def record_and_make(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
         if _selected.get(self.name):
             try:
-                if _is_expected():
+                if (_ask or _choose_ask())():
                     _record(self, grid, args)
             except Exception:
                 report(f"the arguments of {self.name} cannot be recorded")
@@ -58,17 +58,14 @@ def _wrap_launches(kind: Any) -> None:
     kind.launch_metadata = record_and_make
 
 
-@functools.lru_cache(maxsize=1)
-def _find_asked() -> tuple[Any, ...]:
-    """Return the functions to ask: found once, as the GPU is in use where a kernel is launched."""
-    return tuple(library.kerncap_expects_capture for library in find_libraries())
-
-
-def _is_expected() -> bool:
-    for ask in _find_asked():  # noqa: SIM110 - a generator would take longer than the call
-        if ask():
-            return True
-    return False
+def _choose_ask() -> Any:
+    """Choose what a launch asks: once, as the GPU is in use where a kernel is launched."""
+    global _ask
+    found = [library.kerncap_expects_capture for library in find_libraries()]
+    for ask in found:
+        ask.argtypes = ()
+    _ask = found[0] if len(found) == 1 else (lambda: any(ask() for ask in found)) if found else int
+    return _ask
 
 
 def _record(kernel: Any, grid: Any, args: tuple[Any, ...]) -> None:

@@ -1,6 +1,6 @@
 """Launches one small kernel many times. usage: many_launches.py COUNT [--no-gpu]
 
-Prints the nanoseconds that a launch took in Python: the smallest of ten parts. --no-gpu: without the driver.
+Prints the processor time of a launch on this thread, in ns: the smallest of ten parts. --no-gpu: no driver.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if "--no-gpu" in sys.argv:
     made._run = lambda *_arguments: None
 taken = []
 for _part in range(10):
-    begin = time.perf_counter_ns()
+    begin = time.thread_time_ns()
     for step in range(count // 10):
         tiny_kernel[(1,)](x, step + 0.5, SIZE=64)
-    taken.append((time.perf_counter_ns() - begin) / (count // 10))
+    taken.append((time.thread_time_ns() - begin) / (count // 10))
 x.read()
 print("ns_per_launch", round(min(taken)))
