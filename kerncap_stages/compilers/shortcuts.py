@@ -73,7 +73,7 @@ def _precompile(
 ) -> tuple[Precompiled | None, tuple[str, ...]]:
     """Precompile headers, and return the flags that use them; (None, ()) if that cannot be done."""
     try:
-        made = None if edited is None else find_precompiled(compiler, unit, edited)
+        made = None if edited is None else find_precompiled(compiler, unit, edited, folder)
         return (None, ()) if made is None else (made, precompile(compiler, unit, made, folder))
     except DeviceError:
         return None, ()

@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 SCRIPT = "compile_kernel.sh"
 HEADER = "precompiled.hpp"
 PRECOMPILED = "precompiled.pch"
+COMMAND = "precompiled.command"
 # No character that a shell, grep or LLVM's response files interpret.
 _PLAIN = re.compile(r"[\w.$]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class CompileScript:
-    """The script, with the header that it precompiles; what it does, and the file that it keeps."""
+    """The script, with the header that it precompiles; what it does, and the files that it keeps."""
 
     files: Mapping[str, bytes]
     one_kernel: bool
-    kept: str | None
+    kept: str
 
 
 def make_compile_script(
@@ -57,6 +58,7 @@ def make_compile_script(
         "pattern": rf"--func={re.escape(symbol or '')}({UNIT_MARK})?",
         "header": None if headers is None else HEADER,
         "precompiled": PRECOMPILED,
+        "command": COMMAND,
         "to_precompile": TO_PRECOMPILE,
         "to_use": TO_USE,
         "heads": [] if headers is None else list(_list_heads(headers, placed)),
@@ -64,9 +66,9 @@ def make_compile_script(
     }
     script = make_environment("hip").get_template(f"{SCRIPT}.j2").render(values).encode()
     if headers is None:
-        return CompileScript({SCRIPT: script}, one_kernel=True, kept=None)
+        return CompileScript({SCRIPT: script}, one_kernel=True, kept="")
     files = {SCRIPT: script, HEADER: headers.text.encode()}
-    return CompileScript(files, symbol is not None, PRECOMPILED)
+    return CompileScript(files, symbol is not None, f"{PRECOMPILED} {COMMAND}")
 
 
 def _list_heads(headers: PrecompiledHeaders, placed: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:

@@ -72,7 +72,7 @@ class HipProject:
             "compiler": choose_compiler(compiler, is_compiler_name, "hipcc"),
             "script": None if script is None else SCRIPT,
             "one_kernel": script is not None and script.one_kernel,
-            "precompiled": None if script is None else script.kept,
+            "kept": "" if script is None else script.kept,
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)

@@ -91,7 +91,7 @@ def _has_name(rule: Any, name: str) -> bool:
         return pattern in name
     if match == "regex":
         return re.search(pattern, name) is not None
-    return match == "any" or pattern.removesuffix(".kd") == name
+    return bool(match == "any" or pattern.removesuffix(".kd") == name)
 
 
 def _has_grid(rule: Any, programs: list[int]) -> bool:

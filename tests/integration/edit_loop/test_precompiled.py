@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from kerncap_stages.compilers.installed import find_compiler
+from kerncap_stages.compilers.kernel_unit import KernelUnit
+from kerncap_stages.compilers.precompiled import find_precompiled
 
 if TYPE_CHECKING:
     from stages import Stages
@@ -94,10 +99,8 @@ def test_headers_are_parsed_once_until_an_edit_may_change_them(stages: Stages, a
     (capture,) = stages.capture("scale", app)
     source = stages.run("locate", capture, "--source-dir", app.parent).must().digests[0]
     precompiled = stages.show(source)["precompiled"]
-    # The kernel's header, and what includes it, are not among them; what comes after them is.
-    read = [Path(line.split('"')[1]).name for line in precompiled["text"].splitlines() if "#include" in line]
-    assert read == ["large.hpp", "other.hpp", "after.hpp"]
-    assert "#define TWO 2" in precompiled["text"]
+    # The kernel's header, what includes it, and what comes after it are not among them.
+    assert summarize(precompiled["text"]) == ["TWO", "large.hpp", "STEP", "other.hpp"]
     project = stages.folder / "project"
     stages.run("generate", source, "-o", project).must()
     variant, kept = project / "kernel_variant.cpp", project / "precompiled.pch"
@@ -119,7 +122,7 @@ def test_headers_are_parsed_once_until_an_edit_may_change_them(stages: Stages, a
     # A macro that a header may read: all headers are parsed.
     variant.write_text(text.replace("#define STEP 1", "#define STEP 2"))
     told = make(stages, project, "recompile", "validate-variant").stderr
-    assert "kernel_variant.cpp was changed in its first 5 lines: all headers are parsed again" in told
+    assert "kernel_variant.cpp was changed in its first 5 lines, up to its last #include" in told
     assert "Result: FAIL" in told
 
     # A header that was edited is parsed again.
@@ -131,8 +134,65 @@ def test_headers_are_parsed_once_until_an_edit_may_change_them(stages: Stages, a
     header.write_text(OTHER)
     assert judge(stages, project) == "PASS"
 
-    # A precompiled header that clang refuses is removed.
+    # Another command is another precompiled header; without one, all headers are parsed.
+    made = kept.stat().st_mtime_ns
+    variant.touch()
+    assert "-DTWO=3" in make(stages, project, "recompile", "HIPCC=hipcc -DTWO=3").stderr
+    assert kept.stat().st_mtime_ns > made
+    make(stages, project, "clean").check_returncode()
+    assert not kept.exists()
+    make(stages, project, "recompile", "PRECOMPILED=no").check_returncode()
+    assert not kept.exists()
+
+    # One that clang refuses is not tried again.
+    variant.touch()
+    assert judge(stages, project) == "PASS"
     kept.write_bytes(b"not from clang")
     variant.touch()
     assert judge(stages, project) == "PASS"
-    assert not kept.exists()
+    assert kept.stat().st_size == 0
+    variant.touch()
+    assert "precompiled.pch is empty" in make(stages, project, "recompile").stderr
+
+
+def summarize(text: str) -> list[str]:
+    """Return the names of macros and headers of a header."""
+    return [re.split(r'[/"<>]', line.split()[1].rstrip('">'))[-1] for line in text.splitlines()]
+
+
+LARGE_HPP = """#pragma once
+#ifndef UNROLL
+#define UNROLL 4
+#endif
+struct record { char c; int i; };
+inline int read_unroll() { return UNROLL; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("", ["large.hpp"]),
+        # Macros decide what a header means, whoever defines them.
+        ("#ifndef UNROLL\n#define UNROLL 8\n#endif\n", ["UNROLL", "large.hpp"]),
+        ('#include "config.h"\n', ["UNROLL", "large.hpp"]),
+        ("#define UNROLL 8\n#undef UNROLL\n", ["UNROLL", "UNROLL", "large.hpp"]),
+        # What cannot be repeated before the unit.
+        ('#pragma push_macro("UNROLL")\n#define UNROLL 2\n#pragma pop_macro("UNROLL")\n', None),
+        ("#pragma pack(push, 1)\n", None),
+        ("namespace inner {\n", None),
+        ('extern "C" {\n', None),
+        ('#include "list.inc"\n', ["AGAIN", "UNROLL", "AGAIN", "large.hpp"]),
+    ],
+)
+def test_what_can_be_precompiled_before_a_kernel(tmp_path: Path, before: str, expected: list[str] | None):
+    (tmp_path / "large.hpp").write_text(LARGE_HPP)
+    (tmp_path / "config.h").write_text("#define UNROLL 7\n")
+    (tmp_path / "list.inc").write_text("#ifdef AGAIN\n#define UNROLL 9\n#endif\n#define AGAIN\n")
+    unit = tmp_path / "käse.hip"
+    unit.write_text(before + '#include "large.hpp"\n__global__ void kernel() {}\n')
+    if "list.inc" in before:  # a file that is read twice, with other macros
+        unit.write_text(before + before + '#include "large.hpp"\n__global__ void kernel() {}\n')
+    wanted = KernelUnit(unit, ("-O3",), tmp_path, "gfx90a", "_Z6kernelv")
+    found = find_precompiled(find_compiler("hipcc"), wanted, unit, tmp_path)
+    assert (None if found is None else summarize(found.text)) == expected
