@@ -75,6 +75,8 @@ def read_inclusions(output: Path, unit: Path, directory: Path) -> Included:
 def _unescape(name: str) -> str:
     def replace(match: re.Match[bytes]) -> bytes:
         found = match[1]
+        if found == b"n":
+            return b"\n"
         return bytes([int(found, 8) & 255]) if len(found) == 3 else found
 
     return _ESCAPED.sub(replace, name.encode(errors="surrogateescape")).decode(errors="surrogateescape")
