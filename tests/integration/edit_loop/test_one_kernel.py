@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from made_in_projects import make
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stages import Stages
 
 UNIT = """#include <hip/hip_runtime.h>
@@ -75,15 +75,6 @@ def app(tmp_path: Path) -> Path:
     (tree / "compile_commands.json").write_text(json.dumps([entry]))
     subprocess.run([*words, "unit.hip", "-o", "app"], cwd=tree, check=True, capture_output=True)
     return tree / "app"
-
-
-def make(stages: Stages, project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    beside = Path(sys.executable).parent
-    path = f"{beside}:{stages.environment.get('PATH', os.environ['PATH'])}"
-    return subprocess.run(
-        ["make", "-C", project, *words],
-        capture_output=True, text=True, check=False, env={**stages.environment, "PATH": path},
-    )  # fmt: skip
 
 
 def count_kernels(code: Path) -> int:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from made_in_projects import make
 
 from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.compilers.kernel_unit import KernelUnit
 from kerncap_stages.compilers.precompiled import find_precompiled
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stages import Stages
 
 # The kernel is in a header between others, as in libraries of templates.
@@ -80,14 +80,6 @@ def app(tmp_path: Path) -> Path:
     (tree / "compile_commands.json").write_text(json.dumps([entry]))
     subprocess.run([*words, "unit.hip", "-o", "app"], cwd=tree, check=True, capture_output=True)
     return tree / "app"
-
-
-def make(stages: Stages, project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}:{stages.environment.get('PATH', os.environ['PATH'])}"
-    return subprocess.run(
-        ["make", "-C", project, *words],
-        capture_output=True, text=True, check=False, env={**stages.environment, "PATH": path},
-    )  # fmt: skip
 
 
 def judge(stages: Stages, project: Path) -> str:
