@@ -95,7 +95,7 @@ class Capture(Manifest):
     """One dispatch, ready to be replayed."""
 
     kind: Literal["capture"] = "capture"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     environment: Environment
     program: Program
     selection: Selection

@@ -27,7 +27,15 @@ KINDS = {
     "files": ("files", "Files"),
 }
 # The same as in the models, for readers that do not import the models.
-SCHEMA_VERSIONS = {**dict.fromkeys(KINDS, 1), "source": 2, "reproducer": 2, "validation": 2, "replay": 2}
+SCHEMA_VERSIONS = {
+    "capture": 2,
+    "files": 1,
+    "profile": 2,
+    "replay": 2,
+    "reproducer": 2,
+    "source": 3,
+    "validation": 2,
+}
 
 
 class ReadsObjects(Protocol):

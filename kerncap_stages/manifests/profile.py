@@ -60,7 +60,7 @@ class Profile(Manifest):
     """The kernels that ran on the GPU and their times; the kernel with the largest total comes first."""
 
     kind: Literal["profile"] = "profile"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     environment: Environment | None = Field(description="none if the file of another profiler does not tell")
     program: Program | None
     time_source: TimeSource

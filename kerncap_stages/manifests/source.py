@@ -128,7 +128,7 @@ class Source(Manifest):
     """The source of a captured kernel, or the reason why none was found."""
 
     kind: Literal["source"] = "source"
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     capture: ManifestRef
     kernel_name: str
     language: Language

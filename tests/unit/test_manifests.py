@@ -64,7 +64,7 @@ def test_no_schema_without_a_kind():
     assert {path.name for path in SCHEMAS.iterdir()} == {f"{kind}.schema.json" for kind in KINDS}
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, 1.0, True])
+@pytest.mark.parametrize("version", [0, 1, 99, "2", None, 2.0, True])
 def test_unknown_version_is_refused(version):
     with pytest.raises(ManifestUnreadable, match=f"{NAME}: capture manifest") as caught:
         parse(edited(examples.capture(), schema_version=version), NAME)
@@ -72,8 +72,8 @@ def test_unknown_version_is_refused(version):
 
 
 def test_newer_version_says_to_install_a_newer_package():
-    with pytest.raises(ManifestUnreadable, match="version 2") as caught:
-        parse(edited(examples.capture(), schema_version=2), NAME)
+    with pytest.raises(ManifestUnreadable, match="version 99") as caught:
+        parse(edited(examples.capture(), schema_version=99), NAME)
     assert "newer" in (caught.value.hint or "")
 
 
