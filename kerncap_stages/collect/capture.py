@@ -122,8 +122,12 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
             options.selections, collector.program, failures, processes, collector.left_behind
         )
     if len({process.process_id for process in processes}) <= 1 and captured < wanted:
-        options.warn(f"captured {captured} of the {wanted} requested dispatches")
+        options.warn(f"captured {captured} of the {wanted} requested {_name_wanted(options)}")
     _tell_end(options, collector, is_whole=captured >= wanted)
+
+
+def _name_wanted(options: CaptureOptions) -> str:
+    return "launch shapes" if all(each.by_case for each in options.selections) else "dispatches"
 
 
 def _tell_end(options: CaptureOptions, collector: Collector, *, is_whole: bool) -> None:

@@ -11,6 +11,7 @@ from kerncap_stages.collect.ranking import (
     choose_name,
     find_main_shape,
     is_of_the_program,
+    list_cases,
     list_program_kernels,
 )
 from kerncap_stages.collect.selection import KernelRule, find_close_names
@@ -135,6 +136,31 @@ def _choose_main_shape(
     return selection.model_copy(
         update={"grid_blocks": main.grid_blocks, "block_work_items": main.block_work_items}
     )
+
+
+def choose_cases(
+    request: CaptureRequest, selections: Sequence[Selection], tell: Callable[[str], None]
+) -> tuple[Selection, ...]:
+    """Select the first dispatch of each of ``count`` launch shapes: by time if there is a profile."""
+    return tuple(_choose_cases(request, selection, tell) for selection in selections)
+
+
+def _choose_cases(request: CaptureRequest, selection: Selection, tell: Callable[[str], None]) -> Selection:
+    by_case = selection.model_copy(update={"by_case": True})
+    profile = request.profile
+    rule = KernelRule.from_selection(selection)
+    kernels = () if profile is None else profile.kernels
+    matching = [each for each in kernels if rule.wants(each.mangled_name or "", each.name)]
+    if profile is None or len(matching) != 1 or selection.grid_blocks or selection.block_work_items:
+        return by_case
+    known = list_cases(matching[0], profile.time_source)
+    if not known:  # an imported profile may have none
+        return by_case
+    cases = known[: selection.count]
+    share = sum(case.total_ns for case in cases) / max(1, sum(case.total_ns for case in known))
+    text = f"{matching[0].name}: {len(cases)} of {formats.count(len(known), 'launch shape')} are captured"
+    tell(f"{text}, with {share:.0%} of the kernel's time")
+    return by_case.model_copy(update={"cases": cases, "count": len(cases)})
 
 
 def describe_main_shape(kernel: KernelStatistics, main: MainShape) -> str:

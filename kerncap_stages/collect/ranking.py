@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.capture import NameMatch
+from kerncap_stages.manifests.capture import Case, NameMatch
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
 from kerncap_stages.manifests.timing import TimeSource
 
@@ -89,21 +89,41 @@ def find_main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape |
     On the software GPU, several shapes may take about as long. Then the shape that launched the most
     work-items is chosen, because that is the same in every run.
     """
-    times: dict[tuple[Dim3, Dim3], int] = {}
-    work_items: dict[tuple[Dim3, Dim3], int] = {}
-    for each in kernel.launch_shapes:  # shapes that differ only in LDS are added up: selections ignore LDS
-        shape = (each.grid_blocks, each.block_work_items)
-        times[shape] = times.get(shape, 0) + each.total_ns
-        work_items[shape] = work_items.get(shape, 0) + each.calls * math.prod(each.grid_work_items)
-    if len(times) < _SEVERAL:
+    cases = list_cases(kernel, source)
+    if len(cases) < _SEVERAL:
         return None
     software = source is TimeSource.SOFTWARE_GPU
-    longest = max(times.values())
+    longest = max(case.total_ns for case in cases)
     least_ns = (longest - _CLOSE_NS) / _CLOSE_TIMES if software else longest
-    close = [shape for shape in times if times[shape] >= least_ns]
-    chosen = max(close, key=lambda shape: (work_items[shape], shape))
-    share = times[chosen] / max(1, sum(times.values()))
-    return MainShape(*chosen, share, software and len(close) > 1)
+    close = [case for case in cases if case.total_ns >= least_ns]
+    chosen = close[0] if software else cases[0]
+    share = chosen.total_ns / max(1, sum(case.total_ns for case in cases))
+    return MainShape(chosen.grid_blocks, chosen.block_work_items, share, software and len(close) > 1)
+
+
+def list_cases(kernel: KernelStatistics, source: TimeSource) -> tuple[Case, ...]:
+    """List a kernel's launch shapes: the one with the most time first, then the next.
+
+    On the software GPU the one that launched the most work-items comes first: times change from run to run.
+    """
+    cases: dict[tuple[Dim3, Dim3], Case] = {}
+    for each in kernel.launch_shapes:  # shapes that differ only in LDS are added up: selections ignore LDS
+        shape = (each.grid_blocks, each.block_work_items)
+        known = cases.get(shape)
+        calls, total_ns = (0, 0) if known is None else (known.calls, known.total_ns)
+        cases[shape] = Case(
+            grid_blocks=shape[0],
+            block_work_items=shape[1],
+            calls=calls + each.calls,
+            total_ns=total_ns + each.total_ns,
+        )
+
+    def weigh(case: Case) -> tuple[int, tuple[Dim3, Dim3]]:
+        work_items = case.calls * math.prod(case.grid_blocks) * math.prod(case.block_work_items)
+        weight = work_items if source is TimeSource.SOFTWARE_GPU else case.total_ns
+        return weight, (case.grid_blocks, case.block_work_items)
+
+    return tuple(sorted(cases.values(), key=weigh, reverse=True))
 
 
 def has_shape(kernel: KernelStatistics, grid_blocks: Dim3 | None, block_work_items: Dim3 | None) -> bool:

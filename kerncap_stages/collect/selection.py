@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collect.protocol import Match, Rule, Selected, SelectedFlag
+from kerncap_stages.collect.protocol import LaunchShape, Match, Rule, Selected, SelectedFlag
 from kerncap_stages.collect.ranking import UNLISTED
 from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -74,6 +74,8 @@ class KernelRule:
             count=wanted.count,
             grid_blocks=wanted.grid_blocks or (0, 0, 0),
             block_work_items=wanted.block_work_items or (0, 0, 0),
+            cases=int(wanted.by_case),
+            shapes=tuple(LaunchShape(case.grid_blocks, case.block_work_items) for case in wanted.cases),
         )
 
 

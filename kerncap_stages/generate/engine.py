@@ -11,7 +11,7 @@ from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import KerncapError, Refused, UsageError
 from kerncap_stages.generate.inputs import read_part
 from kerncap_stages.generate.kinds import choose_kind
-from kerncap_stages.generate.render import render
+from kerncap_stages.generate.render import has_one_kernel, render
 from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.generate.triton_project import make_triton_project
 from kerncap_stages.manifests import dump
@@ -57,11 +57,15 @@ def _prepare(store: Store, parts: list[Part], *, assembly: bool) -> tuple[list[P
 
     Returns the parts with what each kind needs, and what is not possible.
     """
-    if len(parts) > 1:
+    if not has_one_kernel(parts):
         if assembly:
             raise UsageError("--assembly edits one kernel", hint="leave out --together")
         return parts, []
-    part = parts[0]
+    part, problems = _prepare_kernel(store, parts[0], assembly=assembly)
+    return [part, *(replace(other, source=other.source or part.source) for other in parts[1:])], problems
+
+
+def _prepare_kernel(store: Store, part: Part, *, assembly: bool) -> tuple[Part, list[str]]:
     problems = []
     if not assembly and part.source is not None and part.source.language is Language.TRITON:
         try:
@@ -70,13 +74,13 @@ def _prepare(store: Store, parts: list[Part], *, assembly: bool) -> tuple[list[P
             problems.append(f"no Triton project: {refusal}")
     is_compiled = part.source is not None and part.source.compile_command is not None
     if part.triton is not None or (is_compiled and not assembly):
-        return [part], []
+        return part, []
     try:
-        return [_add_assembly(store, part)], problems
+        return _add_assembly(store, part), problems
     except KerncapError as error:
         if assembly:
             raise
-        return [_add_listing(store, part)], [*problems, f"no assembly loop: {error}"]
+        return _add_listing(store, part), [*problems, f"no assembly loop: {error}"]
 
 
 def _add_assembly(store: Store, part: Part) -> Part:
@@ -115,7 +119,10 @@ def _make_reproducer(
             ReproducedKernel(
                 name=part.capture.kernel.demangled_name,
                 capture=ManifestRef.to(part.digest),
-                source=ManifestRef.to(digest) if part.source else None,
+                # The cases of a kernel may share the source of the first.
+                source=ManifestRef.to(digests[0] if digest == part.digest else digest)
+                if part.source
+                else None,
                 unedited=_describe_unedited(part),
             )
             for digest, part in zip(digests, parts, strict=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.generate.triton_project import TritonProject
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import Launch
     from kerncap_stages.manifests.source import Source
 
 
@@ -93,9 +94,10 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
             digests.update((to_os_string(file.path), str(file.payload.digest)) for file in listed)
     command = found.compile_command if found and not first.assembly else None
     linked = found.linked_units if found is not None and command is not None else ()
-    unedited = found.unedited if found is not None and len(parts) == 1 else None
+    is_one_kernel = has_one_kernel(parts)
+    unedited = found.unedited if found is not None and is_one_kernel else None
     one_kernel = unedited is not None and unedited.one_kernel
-    headers = found.precompiled if found is not None and len(parts) == 1 else None
+    headers = found.precompiled if found is not None and is_one_kernel else None
     build = kind.build(capture, list(digests), command, linked, one_kernel=one_kernel, precompiled=headers)
     files |= {**build.files, **first.listing}
     can_recompile = first.triton is not None or (command is not None and not build.problem)
@@ -109,7 +111,8 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         "editable": kind.assembly if first.assembly else kind.editable,
         "can_recompile": can_recompile,
         "assembly": bool(first.assembly),
-        "others": [quote_markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
+        "others": [] if is_one_kernel else [_quote_name(part.capture) for part in parts[1:]],
+        "cases": [_describe_launch(part.capture.launch) for part in parts[1:]] if is_one_kernel else [],
         "why_not": why_not,
         "check": "\n".join(_make_checks(parts)),
         "listing": next(iter(first.listing), ""),
@@ -140,10 +143,15 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
     )
 
 
+def has_one_kernel(parts: Sequence[Part]) -> bool:
+    """Whether all captures are of one kernel: they are the cases of one project."""
+    return len({(part.capture.kernel.mangled_name, part.capture.code_digest) for part in parts}) == 1
+
+
 def _make_checks(parts: Sequence[Part]) -> Iterator[str]:
     """Yield recipe lines that check for each kernel: a unit compiles even if it does not instantiate it."""
-    for part in parts:
-        name = find_unmarked_end(part.capture.kernel.mangled_name)
+    for mangled in dict.fromkeys(part.capture.kernel.mangled_name for part in parts):
+        name = find_unmarked_end(mangled)
         if _NAME.fullmatch(name):
             why = "its unit does not instantiate it, or its name or parameters were changed"
             yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
@@ -194,19 +202,28 @@ def _describe_page(capture: Capture, found: Source | None, placed: Mapping[str, 
     definition = found.definition if found else None
     place = f"{to_os_string(definition.path)}:{definition.line}" if definition else ""
     program = " ".join(to_os_string(word) for word in capture.program.command)
-    name = capture.kernel.demangled_name
     return {
-        "title": quote_markdown(name.partition("(")[0][:100]),
-        "kernel": quote_markdown(name),
+        "title": quote_markdown(capture.kernel.demangled_name.partition("(")[0][:100]),
+        "kernel": _quote_name(capture),
         "program": quote_markdown(program),
         "gpu": quote_markdown(
             f"{device.name} ({device.target})" + (", the software GPU" if device.software else "")
         ),
-        "grid": " x ".join(map(str, launch.grid_work_items)),
-        "block": " x ".join(map(str, launch.block_work_items)),
+        **_describe_launch(launch),
         "region_count": len(regions),
         "memory": formats.format_size(sum(region.size_bytes for region in regions)),
         "written": formats.format_size(sum(region.written_size_bytes or 0 for region in regions)),
         "definition": f"`{quote_markdown(place)}`" if place else "",
         "has_deps": len(placed) > 1,
+    }
+
+
+def _quote_name(capture: Capture) -> str:
+    return quote_markdown(capture.kernel.demangled_name)
+
+
+def _describe_launch(launch: Launch) -> dict[str, str]:
+    return {
+        "grid": formats.format_shape(launch.grid_work_items),
+        "block": formats.format_shape(launch.block_work_items),
     }

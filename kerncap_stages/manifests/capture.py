@@ -42,6 +42,15 @@ class NameMatch(StrEnum):
     MANGLED = "mangled"
 
 
+class Case(Frozen):
+    """A launch shape of a kernel, and what a profile measured of it."""
+
+    grid_blocks: Dim3
+    block_work_items: Dim3
+    calls: int = Field(gt=0)
+    total_ns: DurationNs
+
+
 class Selection(Frozen):
     """Which dispatches the user asked for; ``dispatch`` counts those that match, from 0."""
 
@@ -52,6 +61,10 @@ class Selection(Frozen):
     every: int = Field(default=1, gt=0)
     grid_blocks: Dim3 | None = None
     block_work_items: Dim3 | None = None
+    by_case: bool = Field(default=False, description="the first dispatch of each of `count` launch shapes")
+    cases: tuple[Case, ...] = Field(
+        default=(), description="with by_case: the shapes, as a profile has them; empty: the first ones"
+    )
 
 
 class Dispatch(Frozen):

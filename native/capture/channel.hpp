@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/cases.hpp"
 #include "capture/messages.hpp"
 #include "capture/threads.hpp"
 #include "core/result.hpp"
@@ -18,7 +19,6 @@
 namespace kerncap::capture {
 
 using messages::Match;
-using messages::Rule;
 
 struct Selection {
   bool want_code = false;
@@ -72,6 +72,7 @@ class Channel {
   [[nodiscard]] std::uint32_t flags() const noexcept { return m_flags; }
   [[nodiscard]] bool with_post() const noexcept { return (m_flags & k_welcome_no_post) == 0; }
   [[nodiscard]] std::span<const Rule> rules() const noexcept { return m_rules; }
+  [[nodiscard]] Cases& cases() noexcept { return m_cases; }
   [[nodiscard]] std::chrono::milliseconds wait_limit() const noexcept { return m_wait_limit; }
   [[nodiscard]] std::uint32_t slot_count() const noexcept { return m_slot_count; }
   [[nodiscard]] std::size_t slot_bytes() const noexcept { return m_slot_bytes; }
@@ -109,6 +110,7 @@ class Channel {
   std::byte* m_slots = nullptr;  // found once: who shares the memory may write to it at any time
   std::chrono::milliseconds m_wait_limit{0};
   std::vector<Rule> m_rules;
+  Cases m_cases;
   std::atomic<bool> m_active{false};
   std::atomic<bool> m_connected{false};
   std::atomic<bool> m_silent{false};   // a wait for the collector was in vain, and nothing has come from it since

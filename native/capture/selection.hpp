@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "capture/cases.hpp"
 #include "capture/channel.hpp"
 #include "capture/trials.hpp"
 
@@ -19,6 +20,9 @@ struct Shape {
   [[nodiscard]] std::uint32_t blocks(int axis) const noexcept {
     const std::uint32_t size = block[axis] == 0 ? 1 : block[axis];
     return static_cast<std::uint32_t>((grid_work_items[axis] + size - 1) / size);
+  }
+  [[nodiscard]] messages::LaunchShape as_launched() const noexcept {
+    return {{blocks(0), blocks(1), blocks(2)}, {block[0], block[1], block[2]}};
   }
   // As in Control::other_grid and other_block; what does not fit is cut at the largest that does.
   [[nodiscard]] std::uint64_t packed_blocks() const noexcept {
@@ -42,13 +46,13 @@ struct Shape {
 }
 
 // The dispatch's number among those that match; an autotuner's trials have none. index: of the rule, in the counters.
-[[nodiscard]] inline std::optional<std::uint64_t> count(const Rule& rule, Control& control, std::size_t index,
+[[nodiscard]] inline std::optional<std::uint64_t> count(const Rule& rule, Control& control, Cases& cases, std::size_t index,
                                                         const Shape& shape) noexcept {
   if (in_trial()) {
     if (has_shape(rule, shape)) control.trials[index].fetch_add(1, std::memory_order_relaxed);
     return std::nullopt;
   }
-  if (!has_shape(rule, shape)) {
+  if (!has_shape(rule, shape) || (rule.cases != 0 && !cases.take(rule, index, shape.as_launched()))) {
     control.other_grid[index].store(shape.packed_blocks(), std::memory_order_relaxed);
     control.other_block[index].store(shape.packed_block(), std::memory_order_relaxed);
     return std::nullopt;
@@ -72,9 +76,9 @@ inline void uncount(std::atomic<std::uint64_t>& matched, std::uint64_t number) n
 }
 
 // The dispatch's number among those that match, when the rule wants it.
-[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, Control& control, std::size_t index,
-                                                       const Shape& shape) noexcept {
-  const std::optional<std::uint64_t> number = count(rule, control, index, shape);
+[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, Control& control, Cases& cases,
+                                                       std::size_t index, const Shape& shape) noexcept {
+  const std::optional<std::uint64_t> number = count(rule, control, cases, index, shape);
   return number && wants(rule, *number) ? number : std::nullopt;
 }
 

@@ -304,7 +304,7 @@ void prepare_passing(OwnProcess& own, capture::Channel& channel) noexcept {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const capture::Rule& rule = rules[i];
     const bool has_shape = rule.grid_blocks != std::array<std::uint32_t, 3>{} || rule.block_work_items != std::array<std::uint32_t, 3>{};
-    own.first_wanted[i] = has_shape ? 0 : rule.first;
+    own.first_wanted[i] = has_shape || rule.cases != 0 ? 0 : rule.first;
   }
 }
 

@@ -92,7 +92,7 @@ bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::opti
   // Said before it is counted: once the last dispatch has been, our thread may think that all is done.
   m_sender.begin();
   const capture::Rule& rule = channel.rules()[kernel.rule];
-  number = capture::count(rule, channel.control(), kernel.rule, shape);
+  number = capture::count(rule, channel.control(), channel.cases(), kernel.rule, shape);
   if (number && capture::wants(rule, *number) && channel.active()) return true;
   m_sender.not_wanted();
   return false;

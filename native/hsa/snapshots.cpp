@@ -68,7 +68,8 @@ std::optional<std::uint64_t> Snapshots::match(const Kernel& kernel,
   capture::Channel& channel = *tool()->channel;
   const capture::Shape shape{{dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
                     {dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z}};
-  const auto number = capture::take(channel.rules()[kernel.rule], channel.control(), kernel.rule, shape);
+  const capture::Rule& rule = channel.rules()[kernel.rule];
+  const auto number = capture::take(rule, channel.control(), channel.cases(), kernel.rule, shape);
   if (!number || !channel.active() || !m_ready) return std::nullopt;
   return number;
 }

@@ -91,6 +91,22 @@ def test_one_configuration_of_a_tuned_kernel(stages, program):
     assert shape_of(stages, digest) == (4, 128, 3)
 
 
+def test_cases_are_one_dispatch_of_each_shape(stages, program):
+    tuned = program("configurations")
+    done = stages.run("capture", "--kernel", "tuned", "--cases", 2, "--", tuned).must()
+    assert [shape_of(stages, digest) for digest in done.digests] == [(8, 64, 0), (4, 128, 1)]
+    # Those of a profile are the ones in which the kernel spent most time.
+    (profile,) = stages.run("profile", "--", tuned).must().digests
+    done = stages.run("capture", profile, "--cases", 9).must()
+    assert "3 of 3 launch shapes are captured, with 100% of the kernel's time" in done.err
+    assert sorted(shape_of(stages, digest)[:2] for digest in done.digests) == [(4, 64), (4, 128), (8, 64)]
+    cases = stages.show(done.digests[0])["selection"]["cases"]
+    calls = {(each["grid_blocks"][0], each["block_work_items"][0]): each["calls"] for each in cases}
+    assert calls == {(8, 64): 1, (4, 64): 1, (4, 128): 5}
+    refused = stages.run("capture", profile, "--cases", 2, "--count", 2)
+    assert "--cases excludes --dispatch, --count and --every" in refused.must(ExitCode.USAGE).err
+
+
 def test_a_name_that_the_profile_lacks_is_told_before_the_program_runs(stages, program):
     (profile,) = stages.run("profile", "--", program("configurations")).must().digests
     done = stages.run("capture", profile, "--kernel", "tunde").must(ExitCode.ANSWER_IS_NO)

@@ -72,6 +72,16 @@ EveryOption = Annotated[
         metavar="N", min=1, callback=check_count_option, help="With --count: capture every N-th dispatch."
     ),
 ]
+CasesOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=16,
+        help="Capture one dispatch of each of N launch shapes: with a profile, those that took most time; "
+        "without one, the first N. kc-generate makes one project of them.",
+    ),
+]
 StopAfterOption = Annotated[
     bool, typer.Option("--stop-after", help="End the program once everything is captured.")
 ]
@@ -92,6 +102,7 @@ def capture(
     dispatch: DispatchOption = None,
     count: CountOption = 1,
     every: EveryOption = 1,
+    cases: CasesOption = None,
     grid_blocks: GridBlocksOption = None,
     block: BlockOption = None,
     trials: TrialsOption = False,
@@ -124,6 +135,7 @@ def capture(
         dispatch=dispatch,
         count=count,
         every=every,
+        cases=cases,
         grid_blocks=one_value("--grid-blocks", grid_blocks),
         block_work_items=block,
         with_post=post,

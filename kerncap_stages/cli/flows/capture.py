@@ -12,6 +12,7 @@ from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.collect.capture_request import (
     CaptureRequest,
+    choose_cases,
     choose_from_command,
     choose_from_profile,
     choose_main_shapes,
@@ -50,6 +51,7 @@ class CaptureArguments:
     dispatch: int | None
     count: int
     every: int
+    cases: int | None
     grid_blocks: str | None
     block_work_items: str | None
     with_post: bool
@@ -72,7 +74,7 @@ class CaptureArguments:
                 match=NameMatch.MANGLED if is_symbol else match or NameMatch.SUBSTRING,
                 pattern=pattern,
                 dispatch=self.dispatch or 0,
-                count=self.count,
+                count=self.cases or self.count,
                 every=self.every,
                 grid_blocks=None if grid is None else parse_shape("--grid-blocks", "work-groups", grid),
                 block_work_items=None if block is None else parse_shape("--block", "work-items", block),
@@ -81,6 +83,8 @@ class CaptureArguments:
         )
         for text in warn_of_unprofiled_names(request, selections):
             _tell(text)
+        if self.cases is not None:
+            return choose_cases(request, selections, _tell)
         if self.dispatch is None and self.count == 1:
             return choose_main_shapes(request, selections, _tell)
         return selections
@@ -125,6 +129,12 @@ def capture_dispatches(
     if any(not name for name in arguments.names):
         raise UsageError(
             "--kernel needs a name, not an empty text", hint="`kc-profile -- ./app` finds the names"
+        )
+    is_numbered = arguments.dispatch is not None or arguments.count > 1 or arguments.every > 1
+    if arguments.cases is not None and is_numbered:
+        raise UsageError(
+            "--cases excludes --dispatch, --count and --every: it takes the first dispatch of each shape",
+            hint="leave them out",
         )
     if arguments.rank is not None and arguments.names:
         raise UsageError("--rank and --kernel exclude each other", hint="give one of them")

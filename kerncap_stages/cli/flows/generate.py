@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, say
@@ -14,6 +16,7 @@ from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import View, open_view
+from kerncap_stages.project.cases import find_group
 from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
@@ -51,28 +54,37 @@ def generate_projects(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Write a project for each artifact, or one for all (``together``); print the reproducers' digests."""
+    """Write a project for each kernel, or one for all (``together``); print the reproducers' digests."""
     store = Store.open(store_folder)
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
-    for count, texts in enumerate(_group(read_artifact_texts(artifacts), together=together)):
+    given = (store.resolve(text) for text in read_artifact_texts(artifacts))
+    for count, inputs in enumerate(_group(store, given, together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
-        inputs = [store.resolve(text) for text in texts]
         if not assembly:
-            inputs = [_locate_capture(store, each, arguments) for each in inputs]
+            inputs = _locate_captures(store, inputs, arguments)
         found = _find_in_place(store, inputs, place, arguments)
         digest, made, checkout = found or _write(store, inputs, place, arguments)
         _report(checkout, made)
         emit(digest, store.get(digest) if as_json else None)
 
 
-def _group(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
-    """Yield one artifact at a time, as the pipe delivers it; or all of them at once."""
+def _group(store: Store, given: Iterator[Digest], *, together: bool) -> Iterator[list[Digest]]:
+    """Yield the artifacts of one project at a time: the cases of a kernel, a single artifact, or all."""
     if together:
-        yield list(texts)
-    else:
-        yield from ([text] for text in texts)
+        yield list(given)
+        return
+    for _, group in groupby(given, partial(find_group, store)):
+        yield list(group)
+
+
+def _locate_captures(store: Store, given: Sequence[Digest], arguments: GenerateArguments) -> list[Digest]:
+    """Locate the sources of captures; of the cases of a kernel, that of the first."""
+    are_cases = len(given) > 1 and len({find_group(store, each) for each in given}) == 1
+    first, *others = given
+    located = _locate_capture(store, first, arguments)
+    return [located, *(others if are_cases else (_locate_capture(store, each, arguments) for each in others))]
 
 
 def _locate_capture(store: Store, digest: Digest, arguments: GenerateArguments) -> Digest:

@@ -12,8 +12,8 @@ from kerncap_stages.cli.progress import show_phases
 from kerncap_stages.cli.shapes import read_block, read_shape
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import warn_of_stale_variant
+from kerncap_stages.project.cases import average_ratios, read_cases
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import make_printable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.project.cases import Case
     from kerncap_stages.replay.options import ReplayOptions
     from kerncap_stages.replay.report import WrongRuns
     from kerncap_stages.store import Store
@@ -43,12 +44,13 @@ def replay_captures(
         for note in warn_of_stale_variant(options.variant.parent, options.variant):
             say(f"note: {make_printable(note)}")
     worst = ExitCode.DONE
-    for number, (store, capture, is_one_of_many) in enumerate(_find_captures(store_folder, artifacts)):
+    ratios: list[float] = []
+    for number, (store, capture, case, cases) in enumerate(_find_captures(store_folder, artifacts)):
         each = options
         if options.dump_folder is not None and number > 0:
             each = replace(options, dump_folder=options.dump_folder / str(number))
-        if is_one_of_many:
-            say(f"{make_printable(find_kernel_name(store, capture))}:")
+        if case is not None:
+            say(f"{make_printable(case.title)}:")
         with show_phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(
                 store, capture, replace(each, progress=report), _judge_timed_runs
@@ -58,6 +60,12 @@ def replay_captures(
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
             say(f"note: {make_printable(unlisted)}")
         emit(digest, made if as_json else None)
+        if made.comparison is not None:
+            ratios.append(made.comparison.ratio)
+        if case is not None and case is cases[-1]:
+            if len(ratios) == len(cases) and (ratio := average_ratios(cases, ratios)) is not None:
+                say(f"variant / baseline over all cases, by their time in the profile: {ratio:.3f}")
+            ratios = []
         if made.outcome is not ReplayOutcome.COMPLETED:
             worst = max(worst, ExitCode.DEVICE)
         elif result.wrong_runs is not None or (made.matches_golden is False and options.variant is None):
@@ -73,8 +81,10 @@ def _judge_timed_runs(*what: Any) -> WrongRuns | None:
 
 def _find_captures(
     store_folder: Path | None, artifacts: Sequence[str] | None
-) -> Iterator[tuple[Store, Digest, bool]]:
-    """Yield each capture with its store, and whether its project has several captures."""
+) -> Iterator[tuple[Store, Digest, Case | None, list[Case]]]:
+    """Yield each capture with its store; where its project has several, also with its case and all cases."""
     for text in read_artifact_texts(artifacts, otherwise="@capture"):
         store, captures = find_captures(store_folder, text)
-        yield from ((store, capture, len(captures) > 1) for capture in captures)
+        cases = read_cases(store, captures) if len(captures) > 1 else []
+        for number, capture in enumerate(captures):
+            yield store, capture, cases[number] if cases else None, cases

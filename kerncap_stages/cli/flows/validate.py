@@ -14,8 +14,8 @@ from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import ArtifactError, ExitCode, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines
-from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
+from kerncap_stages.project.cases import read_cases, summarise_cases
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.artifacts import is_digest
@@ -82,20 +82,25 @@ def validate_variants(
                 "--grid-blocks, --block and --lds say how a variant is launched, and there is none",
                 hint="give one with --variant, or build the project's",
             )
+        cases = read_cases(store, captures) if len(captures) > 1 else []
+        passed = []
         for number, capture in enumerate(captures):
             digest, verdict = _judge(store, capture, variant, arguments)
             if arguments.report is not None:
                 _write_report(store, digest, arguments.report, "" if len(captures) == 1 else str(number))
-            if len(captures) > 1:
-                say(f"{make_printable(find_kernel_name(store, capture))}:")
+            if cases:
+                say(f"{make_printable(cases[number].title)}:")
             for line in format_lines(verdict, verbose=arguments.verbose):
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:
                 say(f"note: {make_printable(unlisted)}")
             say(format_footer(verdict))
             emit(digest, store.get(digest) if arguments.as_json else None)
-            if not verdict.passed:
-                worst = ExitCode.ANSWER_IS_NO
+            passed.append(bool(verdict.passed))
+        for line in summarise_cases(cases, passed):
+            say(make_printable(line))
+        if not all(passed):
+            worst = ExitCode.ANSWER_IS_NO
     return worst
 
 

@@ -67,6 +67,11 @@ class Record:
         return self.fields[-1] if self.fields and self.fields[-1].is_list else None
 
     @property
+    def has_defaults(self) -> bool:
+        """Whether a field before the list has a default value: the list is empty by default then."""
+        return any(item.default is not None for item in self.head)
+
+    @property
     def head(self) -> list[Field]:
         """The fields before the list."""
         return [item for item in self.fields if not item.is_list]

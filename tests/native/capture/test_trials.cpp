@@ -24,14 +24,15 @@ void a_trial_may_hold_others() {
 
 void trials_have_no_number_among_the_dispatches_that_match() {
   const auto control = std::make_unique<Control>();
+  kerncap::capture::Cases cases;
   Rule rule{};
   rule.count = rule.every = 1;
   const Shape shape{{64, 1, 1}, {64, 1, 1}};
   kerncap_begin_trial();
-  CHECK(!take(rule, *control, 0, shape) && !take(rule, *control, 0, shape));
+  CHECK(!take(rule, *control, cases, 0, shape) && !take(rule, *control, cases, 0, shape));
   kerncap_end_trial();
   CHECK(control->trials[0] == 2 && control->matched[0] == 0);
-  CHECK(take(rule, *control, 0, shape) == 0u && !take(rule, *control, 0, shape));
+  CHECK(take(rule, *control, cases, 0, shape) == 0u && !take(rule, *control, cases, 0, shape));
   CHECK(control->trials[0] == 2 && control->matched[0] == 2);
 }
 

@@ -98,7 +98,7 @@ def test_the_bytes_are_those_of_the_declaration():
     welcome = protocol.Welcome(
         protocol.MAGIC, 5, protocol.Mode.CAPTURE, 1, 2, 3, 4, (protocol.Rule(first=6),)
     )
-    rule = struct.pack("<QQQ6I", 6, 1, 1, 0, 0, 0, 0, 0, 0)
+    rule = struct.pack("<QQQ6III", 6, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)
     assert (
         protocol.encode(welcome) == struct.pack("<IQIIIQIII", 101, protocol.MAGIC, 5, 2, 1, 2, 3, 4, 1) + rule
     )

@@ -1,0 +1,94 @@
+"""The cases of a project: captures of one kernel in several launch shapes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import ManifestRef
+from kerncap_stages.manifests import open_view
+from kerncap_stages.text.formats import format_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests import View
+    from kerncap_stages.store import Store
+
+
+@dataclass(frozen=True)
+class Case:
+    """A capture among others of one project.
+
+    kernel: demangled name.
+    launch: the grid and the block, in words; empty if the kernel has no other capture.
+    time_ns: of all dispatches in this shape, as the profile measured it; None if there was no profile.
+    """
+
+    kernel: str
+    launch: str
+    time_ns: int | None
+
+    @property
+    def title(self) -> str:
+        """The kernel and its launch."""
+        return f"{self.kernel}, {self.launch}" if self.launch else self.kernel
+
+
+def read_cases(store: Store, captures: Sequence[Digest]) -> list[Case]:
+    """Read what tells the captures of a project apart."""
+    cases = [_read_case(store, capture) for capture in captures]
+    count = Counter(case.kernel for case in cases)
+    return [case if count[case.kernel] > 1 else replace(case, launch="") for case in cases]
+
+
+def find_group(store: Store, digest: Digest) -> tuple[str, ...]:
+    """Return what the cases of one kernel in one run have in common; for any other artifact, its digest."""
+    with open_view(store, digest) as made:
+        capture = ManifestRef(made.capture).digest if made.kind == "source" else digest
+    with open_view(store, capture) as made:
+        if made.kind != "capture" or not made.selection.by_case:
+            return (digest,)
+        return (made.dispatch.run_id, made.kernel.mangled_name, made.kernel.code_object.payload)
+
+
+def summarise_cases(cases: Sequence[Case], passed: Sequence[bool]) -> Iterator[str]:
+    """Yield lines that say for which cases of a kernel a variant is right; nothing for several kernels."""
+    if len({case.kernel for case in cases}) != 1 or len(cases) == 1:
+        return
+    wrong = [case for case, is_right in zip(cases, passed, strict=True) if not is_right]
+    if not wrong:
+        yield f"Cases: right for all {len(cases)}"
+        return
+    yield f"Cases: right for {len(cases) - len(wrong)} of {len(cases)}, wrong for:"
+    yield from (f"  {case.launch}" for case in wrong)
+    if len(wrong) < len(cases):
+        yield "  the variant may be specialised to the other cases: to their sizes, or to their values"
+
+
+def average_ratios(cases: Sequence[Case], ratios: Iterable[float]) -> float | None:
+    """Average the ratios of times of all cases, each by its share of the kernel's time in the profile.
+
+    Returns None if the time of a case is not known.
+    """
+    times = [case.time_ns for case in cases]
+    known = [time_ns for time_ns in times if time_ns]
+    if len(known) < len(times):
+        return None
+    return sum(ratio * time_ns for ratio, time_ns in zip(ratios, known, strict=True)) / sum(known)
+
+
+def _read_case(store: Store, capture: Digest) -> Case:
+    with open_view(store, capture) as made:
+        shape = _shape_of(made.launch)
+        return Case(
+            kernel=made.kernel.demangled_name,
+            launch=f"{format_shape(shape[0])} work-groups of {format_shape(shape[1])}",
+            time_ns=next((case.total_ns for case in made.selection.cases if _shape_of(case) == shape), None),
+        )
+
+
+def _shape_of(launch: View) -> tuple[list[int], list[int]]:
+    return list(launch.grid_blocks), list(launch.block_work_items)

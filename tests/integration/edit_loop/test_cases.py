@@ -1,0 +1,35 @@
+"""Captures of one kernel in several launch shapes are one project, and a variant is judged for each."""
+
+from __future__ import annotations
+
+import re
+
+from made_in_projects import make
+from programs import SOURCES, Build, Program, compile_once
+
+
+def test_a_variant_that_is_right_for_some_cases_only(stages):
+    app = compile_once(Build(Program(SOURCES / "edit_loop/launch_shapes.hip"), "gfx90a", "O3"))
+    (profile,) = stages.run("profile", "--", app).must().digests
+    captures = stages.run("capture", profile, "--cases", 3).must().digests
+    assert len(captures) == 3
+    made = stages.run(
+        "generate", *captures, "--source-dir", SOURCES / "edit_loop", "--output", "project"
+    ).must()
+    assert len(made.digests) == 1
+    project = stages.folder / "project"
+    assert "| also | " in (project / "README.md").read_text()
+    assert make(stages, project, "recompile").returncode == 0
+    right = stages.run("validate", "project").must()
+    assert "Cases: right for all 3" in right.err
+    compared = stages.run(
+        "replay", "project", "--compare", project / "optimized.hsaco", "--iterations", 2
+    ).must()
+    assert re.search(r"variant / baseline over all cases, by their time in the profile: \d", compared.err)
+    edited = project / "kernel_variant.cpp"
+    # As if the grid of the largest case had been read off the others.
+    edited.write_text(edited.read_text().replace("if (i < count)", "if (i < count && blockIdx.x < 8)"))
+    assert make(stages, project, "recompile").returncode == 0
+    wrong = stages.run("validate", "project").must(1)
+    assert "Cases: right for 2 of 3, wrong for:\n  20 x 1 x 1 work-groups of 256 x 1 x 1\n" in wrong.err
+    assert wrong.err.count("Result: PASS") == 2
