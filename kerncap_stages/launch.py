@@ -31,6 +31,7 @@ _MODULES = {
     "kc_profile": "kerncap_stages.cli.commands.profile",
     "kc_replay": "kerncap_stages.cli.commands.replay",
     "kc_root": "kerncap_stages.rocm_root.cli",
+    "kc_run": "kerncap_stages.cli.commands.run",
     "kc_show": "kerncap_stages.cli.commands.show",
     "kc_softgpu": "kerncap_stages.cli.commands.softgpu",
     "kc_store": "kerncap_stages.cli.commands.store_cli",

@@ -41,7 +41,9 @@ N."""
 _OUR_FAULT = 70
 
 # Commands that take --store. "kc-capture's" and "kc-capture:" in a text do not count: they are not commands.
-_WITH_STORE = r"\bkc-(?:profile|capture|locate|generate|validate|replay|extract|show|store [a-z]+)\b(?![-':])"
+_WITH_STORE = (
+    r"\bkc-(?:profile|capture|locate|generate|validate|replay|run|extract|show|store [a-z]+)\b(?![-':])"
+)
 
 _FREE_SPACE = "free space where this writes to, and run it again"
 _ANOTHER_PLACE = "name a place that you may use"

@@ -100,6 +100,23 @@ def list_named_places(data: bytes) -> list[DataSymbol]:
     return _list_symbols(data, ("STT_OBJECT", "STT_FUNC"))
 
 
+def read_function(data: bytes, name: str) -> bytes:
+    """Return the instructions of a kernel or function; no bytes if the code object does not have it.
+
+    Raises ArtifactError if the bytes are not an ELF file.
+    """
+    with convert_elf_errors(hint="compile it again"):
+        elf = ELFFile(io.BytesIO(data))
+        table = cast("Any", elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym"))
+        for symbol in (table.get_symbol_by_name(name) or ()) if table is not None else ():
+            begin, size = symbol["st_value"], symbol["st_size"]
+            for segment in elf.iter_segments("PT_LOAD"):
+                at = begin - segment["p_vaddr"]
+                if symbol["st_info"]["type"] == "STT_FUNC" and 0 <= at < segment["p_filesz"]:
+                    return data[segment["p_offset"] + at : segment["p_offset"] + at + size]
+    return b""
+
+
 def _list_symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
     with convert_elf_errors(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))

@@ -20,7 +20,7 @@ from kerncap_stages.collect.wire import ProtocolError, Reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kerncap_stages.collect.protocol import Rule
+    from kerncap_stages.collect.protocol import Replacement, Rule
 
 # How long a read waits for a message before the session may do other work. The collector polls as often.
 TICK_S = 0.05
@@ -35,6 +35,7 @@ class LibrarySettings:
 
     mode: Mode
     rules: list[Rule] = field(default_factory=list)
+    replacements: list[Replacement] = field(default_factory=list)
     flags: int = 0
     wait_ms: int = 60_000
     memory_bytes: int = 512 << 20
@@ -47,7 +48,7 @@ class LibrarySettings:
         CUDA, a slot has two chunks for each core, so that no core waits for the last chunk of a slot. Slots
         are pinned, which takes half a millisecond a MiB.
         """
-        if self.mode is Mode.PROFILE:
+        if self.mode is not Mode.CAPTURE:
             return 1, 4 << 20
         if backend == "cuda":
             cores = len(os.sched_getaffinity(0))
@@ -113,6 +114,8 @@ class Connection:
             rules=tuple(settings.rules),
         )
         socket.send_fds(self._socket, [protocol.encode(welcome)], [self.shared.fd])
+        for replacement in settings.replacements:
+            self.send(replacement)
 
     def send(self, message: protocol.DownMessage) -> None:
         """Send a message. Ignores errors: the reading thread notices that the process has ended."""

@@ -35,6 +35,11 @@ class Facts:
         """Whether devices can fault host pages in: kernels can then reach all host memory."""
         return self._by_scope.get(NO_DEVICE, {}).get("xnack") == "1"
 
+    @property
+    def is_software(self) -> bool:
+        """Whether one of the devices is the software GPU."""
+        return any(_is_software(facts) for facts in self._by_scope.values())
+
     def describe_environment(self, backend: Backend) -> Environment:
         """Describe the machine for a manifest."""
         machine = self._by_scope.get(NO_DEVICE, {})
@@ -75,8 +80,12 @@ def _describe_device(index: int, facts: Mapping[str, str]) -> Device:
         wavefront_size=int(facts.get("wavefront_size", "64")),
         xnack=None if target is None else target.has_feature("xnack"),
         sramecc=None if target is None else target.has_feature("sramecc"),
-        software="software" in facts.get("name", "").lower(),
+        software=_is_software(facts),
     )
+
+
+def _is_software(facts: Mapping[str, str]) -> bool:
+    return "software" in facts.get("name", "").lower()
 
 
 def _read_operating_system() -> str:

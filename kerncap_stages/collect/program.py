@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -73,6 +74,8 @@ class ProgramSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     stdout: Path | None = None
     stdin: Path | None = None
+    # The program has our standard input and output and our process group, as if the user had started it.
+    in_foreground: bool = False
 
     @classmethod
     def from_manifest(cls, program: Program) -> ProgramSpec:
@@ -90,14 +93,14 @@ class ProgramSpec:
 
 
 class RunningProgram:
-    """A program of the user, in a process group of its own."""
+    """A program of the user, in a process group of its own unless it runs in the foreground."""
 
     def __init__(self, spec: ProgramSpec, added: Mapping[str, str], preload: Path | None = None) -> None:
         """``added``: further variables. ``preload``: a library for all processes, after the others."""
         self.spec = spec
         with contextlib.ExitStack() as files:
-            stdin: BinaryIO | int = subprocess.DEVNULL
-            stdout: BinaryIO | int = 2  # standard output is for digests
+            stdin: BinaryIO | int | None = None if spec.in_foreground else subprocess.DEVNULL
+            stdout: BinaryIO | int | None = None if spec.in_foreground else 2  # ours is for digests
             try:
                 if spec.stdin is not None:
                     stdin = files.enter_context(spec.stdin.open("rb"))
@@ -108,6 +111,8 @@ class RunningProgram:
                     f"cannot open {error.filename} for the program: {error.strerror}",
                     hint="check --app-stdin and --app-stdout",
                 ) from error
+            self.started_ns = time.monotonic_ns()
+            self.ended_ns: int | None = None  # when ``has_ended`` first said so
             try:
                 self._process = subprocess.Popen(
                     spec.command,
@@ -115,7 +120,7 @@ class RunningProgram:
                     env=_make_environment(spec, added, preload),
                     stdin=stdin,
                     stdout=stdout,
-                    process_group=0,
+                    process_group=None if spec.in_foreground else 0,
                 )
             except OSError as error:
                 raise explain_start_failure(spec.command[0], spec.working_directory, error) from error
@@ -124,7 +129,14 @@ class RunningProgram:
 
     def has_ended(self) -> bool:
         """Whether the started process has ended; its children may go on."""
-        return self._process.poll() is not None
+        ended = self._process.poll() is not None
+        if ended and self.ended_ns is None:
+            self.ended_ns = time.monotonic_ns()
+        return ended
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the started process, unless it has ended."""
+        self._process.send_signal(number)
 
     @property
     def exit_code(self) -> int | None:
@@ -184,6 +196,9 @@ class RunningProgram:
                 self._is_held = self._process.poll() is None
 
     def _signal_group(self, number: signal.Signals) -> None:
+        if self.spec.in_foreground:  # the group is ours, too
+            self._process.send_signal(number)
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 

@@ -113,12 +113,20 @@ class SharedMemory:
         """Return how many dispatches a rule matched, captured or not."""
         return self._read_of_rule("matched", rule)
 
+    def count_replaced(self, rule: int) -> int:
+        """Return in how many dispatches of a rule's kernel a variant ran."""
+        return self._read_of_rule("replaced", rule)
+
+    def count_kept(self, rule: int) -> int:
+        """Return how many dispatches of a replaced kernel had a launch that the variant is not for."""
+        return self._read_of_rule("kept", rule)
+
     def count_trials(self, rule: int) -> int:
         """Return how many of an autotuner's trials a rule would have matched."""
         return self._read_of_rule("trials", rule)
 
     def read_other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
-        """Return the grid, in work-groups, and block of the latest dispatch that a rule excluded by shape."""
+        """Return the grid, in work-groups, and block of the latest dispatch that a rule left out."""
         grid = self._read_of_rule("other_grid", rule)
         block = self._read_of_rule("other_block", rule)
         if not grid:

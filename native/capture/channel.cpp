@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "capture/expected.hpp"
+#include "capture/replacement.hpp"
 
 namespace kerncap::capture {
 namespace {
@@ -60,6 +61,8 @@ std::span<std::byte> receive(int socket, std::span<std::byte> buffer, UniqueFd* 
 }
 
 }  // namespace
+
+Channel::~Channel() = default;
 
 Result<Channel*> Channel::connect(const std::string& socket_path, std::string_view backend) {
   sockaddr_un address{};
@@ -184,6 +187,13 @@ void Channel::hear(Reader& reader) noexcept {
     }
     case Down::selected:
       return hear_selected(reader);
+    case Down::replacement: {
+      const auto sent = messages::Replacement::read(reader);
+      if (!reader.ok() || sent.rule >= m_rules.size()) return;
+      const std::lock_guard lock(m_mutex);
+      m_replacements.try_emplace(sent.rule, std::make_unique<const Replacement>(sent));
+      return;
+    }
     default:
       return;
   }
@@ -202,6 +212,12 @@ void Channel::hear_selected(Reader& reader) noexcept {
   if (m_selected_module != answer.module) return;
   m_selected = std::move(whole);
   m_changed.notify_all();
+}
+
+const Replacement* Channel::replacement(std::uint32_t rule) noexcept {
+  const std::lock_guard lock(m_mutex);
+  const auto found = m_replacements.find(rule);
+  return found == m_replacements.end() ? nullptr : found->second.get();
 }
 
 void Channel::hang_up() noexcept {

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -19,6 +21,8 @@
 namespace kerncap::capture {
 
 using messages::Match;
+
+struct Replacement;
 
 struct Selection {
   bool want_code = false;
@@ -48,6 +52,9 @@ class Channel {
   // Blocks until the collector said which kernels of a module it wants; none of them after a time-out. A collector that
   // has let one pass is not waited for again before it says something.
   [[nodiscard]] Selection select(std::uint64_t module) noexcept;
+
+  // In replace mode, what a rule puts in the place of a kernel; known before anything is selected. Null: nothing.
+  [[nodiscard]] const Replacement* replacement(std::uint32_t rule) noexcept;
 
   // A staging slot of ours, or none when the collector is gone, `deadline` passes, or an earlier wait was in vain.
   [[nodiscard]] std::optional<std::uint32_t> acquire_slot(std::chrono::steady_clock::time_point deadline) noexcept;
@@ -82,6 +89,7 @@ class Channel {
 
  private:
   Channel() = default;
+  ~Channel();
   core::Result<void> shake_hands(std::string_view backend);
   core::Result<void> read_welcome(const messages::Welcome& welcome);
   core::Result<void> map_shared(core::UniqueFd memfd);
@@ -123,6 +131,7 @@ class Channel {
   std::uint64_t m_selected_module = 0;
   std::optional<Selection> m_selected;
   Selection m_selected_so_far;  // the listening thread's
+  std::map<std::uint32_t, std::unique_ptr<const Replacement>> m_replacements;
   std::mutex m_select_mutex;           // one question at a time
 };
 

@@ -17,6 +17,8 @@ inline constexpr std::uint32_t k_no_rule = 0xFFFFFFFFu;
 // What a kernel object points to: tells the device where the code begins, and what it needs.
 using KernelDescriptor = std::array<std::byte, 64>;
 
+struct Variant;
+
 struct Kernel {
   std::uint32_t id = 0;               // ours, unique in the process
   std::uint32_t rule = k_no_rule;     // which rule of the collector wants it
@@ -25,6 +27,7 @@ struct Kernel {
   bool enqueues = false;              // it is the one by which OpenCL enqueues others
   std::uint64_t module = 0;
   const KernelDescriptor* descriptor = nullptr;  // as the code object's file has it; only of kernels that are wanted
+  const Variant* variant = nullptr;   // replace mode: what runs in its place
 };
 
 class KernelTable {

@@ -200,7 +200,7 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
   if (tool()->profiling()) {
     tool()->channel->send(messages::ModuleEnd{.module = loaded.module});
   } else {
-    add_data_segments(loaded);
+    if (!tool()->replacing()) add_data_segments(loaded);
     const capture::Selection selection = tool()->channel->select(loaded.module);
     for (const auto& match : selection.matches) {
       const std::uint32_t i = match.kernel - first_kernel;
@@ -225,7 +225,11 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
         symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
     const auto object =
         symbol_info<std::uint64_t>(symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
-    if (kernel.rule != k_no_rule) kernel.descriptor = keep(descriptor_in_file(loaded, object));
+    if (kernel.rule != k_no_rule && tool()->replacing()) {
+      kernel.variant = tool()->replacements.load(loaded.module, loaded.file, agent, symbols.kernels[i], kernel.rule);
+    } else if (kernel.rule != k_no_rule) {
+      kernel.descriptor = keep(descriptor_in_file(loaded, object));
+    }
     tool()->kernels.add(object, kernel);
     if (kernel.enqueues) tool()->queues.expect_kernels_that_enqueue();
   }
@@ -251,6 +255,7 @@ void Modules::remove(hsa_executable_t executable) noexcept {
   for (const std::uint64_t module : gone) {
     tool()->kernels.remove_module(module);
     tool()->memory.allocations.remove_module(module);
+    tool()->replacements.remove_module(module);
     tool()->channel->send(messages::ModuleGone{.module = module});
   }
 }

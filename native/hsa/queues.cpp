@@ -114,6 +114,19 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
   }
 }
 
+void replace_packets(const PacketView& packets, Rewriter& rewriter) noexcept {
+  Tool& state = *tool();
+  for (std::uint64_t i = 0; i < packets.size(); ++i) {
+    if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
+    state.channel->control().dispatches.fetch_add(1, std::memory_order_relaxed);
+    const Kernel* kernel = state.kernels.find(as_dispatch(packets[i]).kernel_object);
+    if (kernel != nullptr && kernel->enqueues) state.queues.watch_for_kernels();
+    if (kernel == nullptr || kernel->variant == nullptr) continue;
+    Packet replacement = packets[i];
+    if (state.replacements.rewrite(*kernel, replacement)) rewriter.change(i, &replacement, 1);
+  }
+}
+
 std::uint32_t ring_packets(hsa_agent_t agent, std::uint32_t asked) noexcept {
   std::uint32_t largest = 0;
   api().core.hsa_agent_get_info_fn(agent, HSA_AGENT_INFO_QUEUE_MAX_SIZE, &largest);
@@ -151,6 +164,8 @@ void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void
       Packet timed = packets[i];
       if (tool()->profiler.time(queue, timed)) rewriter.change(i, &timed, 1);
     }
+  } else if (tool()->replacing()) {
+    replace_packets(packets, rewriter);
   } else {
     capture_packets(queue, packets, rewriter);
   }

@@ -14,6 +14,7 @@
 #include "hsa/modules.hpp"
 #include "hsa/profiler.hpp"
 #include "hsa/queues.hpp"
+#include "hsa/replacements.hpp"
 #include "hsa/snapshots.hpp"
 
 namespace kerncap::hsa {
@@ -36,8 +37,10 @@ struct Tool {
   Copies copies;
   Snapshots snapshots;
   Profiler profiler;
+  Replacements replacements;
 
   [[nodiscard]] bool profiling() const noexcept { return channel->mode() == capture::Mode::profile; }
+  [[nodiscard]] bool replacing() const noexcept { return channel->mode() == capture::Mode::replace; }
 };
 
 // Null until OnLoad has succeeded; hooks are only installed after that.

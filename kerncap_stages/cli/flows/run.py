@@ -1,0 +1,172 @@
+"""What kc-run does: choose the variants, run the program with them, and say what became of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.cli.console import say
+from kerncap_stages.cli.flows.run_variants import ChosenVariant, choose_variants, write_files
+from kerncap_stages.collect.program import ProgramSpec
+from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
+from kerncap_stages.errors import UsageError
+from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.text.formats import count, format_shape
+from kerncap_stages.text.terminal import make_printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.collect.program import RunningProgram
+    from kerncap_stages.collect.replacing import Replaced
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """What runs in a kernel's place. ``variant``: a project's folder, or a code object."""
+
+    variant: Path
+    kernel: str | None = None
+    capture: str | None = None
+    any_code: bool = False
+    json: Path | None = None
+
+
+def run_in_program(
+    store_folder: Path | None, command: tuple[str, ...] | None, arguments: RunArguments
+) -> int:
+    """Run the program with the variants; returns its exit code, or 128 + N if signal N ended it."""
+    if not command:
+        raise UsageError("no program given", hint="kc-run --variant PROJECT -- ./app")
+    variants = choose_variants(
+        store_folder, arguments.variant, kernel=arguments.kernel, capture=arguments.capture
+    )
+    spec = ProgramSpec(command, in_foreground=True)
+    with TemporaryFolder("run") as folder:
+        replacements = [
+            write_files(each, folder / str(number), any_code=arguments.any_code)
+            for number, each in enumerate(variants)
+        ]
+        with _leave_signals_to_the_program() as started:
+            run = run_with_variants(spec, replacements, _tell, started)
+    for number, each in enumerate(variants):
+        for line in _describe(each, run, run.add_up(number)):
+            _tell(line)
+    if arguments.json is not None:
+        _write_json(arguments.json, variants, run)
+    if run.program.exit_signal is not None:
+        return 128 + run.program.exit_signal
+    return run.program.exit_code or 0
+
+
+def _tell(text: str) -> None:
+    say(f"kc-run: {make_printable(text)}")
+
+
+@contextmanager
+def _leave_signals_to_the_program() -> Iterator[Any]:
+    """Let the program decide what Ctrl-C means: a terminal sends it to both. Others are passed on to it.
+
+    Yields what to call with the program once it is started.
+    """
+    running: list[RunningProgram] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        for program in running:
+            program.send_signal(signal.Signals(number))
+
+    def leave(_number: int, _frame: object) -> None:
+        pass
+
+    before = {}
+    for number, action in ((signal.SIGINT, leave), (signal.SIGTERM, pass_on), (signal.SIGHUP, pass_on)):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, action)
+    try:
+        yield running.append
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _describe(variant: ChosenVariant, run: ReplacedRun, found: Replaced) -> Iterator[str]:
+    name = variant.name
+    used = sum(process.kernels[variant.number].dispatches > 0 for process in run.processes)
+    if found.dispatches:
+        yield (
+            f"{name}: the variant ran in {_count(found.dispatches, 'dispatch')} of {_count(used, 'process')}"
+        )
+    else:
+        yield f"{name}: nothing was replaced: {_explain(run, found)}"
+    if found.kept:
+        grid, block = found.other_shape or ((0, 0, 0), (0, 0, 0))
+        yield (
+            f"{name}: the captured kernel ran in {_count(found.kept, 'dispatch')} whose launch the variant "
+            f"is not for, the latest of {format_shape(grid)} blocks of {format_shape(block)} work-items"
+        )
+    if found.other_code and found.dispatches:
+        yield f"{name}: left alone in {count(found.other_code, 'code object')}: {_OTHER_CODE}"
+    for reason in dict.fromkeys(found.failures):
+        yield f"{name}: the variant could not be loaded, and the captured kernel ran: {reason}"
+    for process in run.processes:
+        if process.lost:
+            yield f"process {process.process_id}: it closed the connection; what it ran is not known"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}es"
+
+
+_OTHER_CODE = (
+    "a kernel of this name is there, in another code object than the captured one; capture again, or replace "
+    "it there too: --any-code"
+)
+
+
+def _explain(run: ReplacedRun, found: Replaced) -> str:
+    if failure := next((process.failure for process in run.processes if process.failure), None):
+        return failure
+    if not run.processes:
+        return "the program used no GPU"
+    if found.loaded:
+        return (
+            "the kernel was never launched" if not found.kept else "no launch was one that the variant is for"
+        )
+    if found.other_code:
+        return _OTHER_CODE
+    if found.failures:
+        return "the variant could not be loaded"
+    return "no code object that the program loaded has this kernel"
+
+
+def _write_json(path: Path, variants: Sequence[ChosenVariant], run: ReplacedRun) -> None:
+    kernels = []
+    for number, variant in enumerate(variants):
+        found = run.add_up(number)
+        kernels.append(
+            {
+                "kernel": variant.name,
+                "symbol": variant.symbol,
+                "capture": variant.capture_digest,
+                "variant": variant.variant_digest,
+                "dispatches": found.dispatches,
+                "kept_dispatches": found.kept,
+                "replaced_code_objects": found.loaded,
+                "other_code_objects": found.other_code,
+                "failures": found.failures,
+            }
+        )
+    page = {
+        "schema_version": 1,
+        "command": list(run.program.spec.command),
+        "exit_code": run.program.exit_code,
+        "exit_signal": run.program.exit_signal,
+        "wall_ns": run.wall_ns,
+        "processes": len(run.processes),
+        "kernels": kernels,
+    }
+    path.write_text(json.dumps(page, indent=2) + "\n")

@@ -1,0 +1,176 @@
+"""Chooses what kc-run puts in the place of kernels, and checks that it fits."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.artifacts import find_captures
+from kerncap_stages.cli.console import say
+from kerncap_stages.code.offload_bundle import extract_code_object
+from kerncap_stages.code.read import read_code_object
+from kerncap_stages.collect.replacing import Replacement
+from kerncap_stages.errors import ArtifactError, KerncapError, Refused, UsageError
+from kerncap_stages.manifests import load_as, open_view
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.project.artifacts import find_project
+from kerncap_stages.project.built import warn_of_stale_variant
+from kerncap_stages.project.variants import find_built_variant
+from kerncap_stages.replay.in_program import require_fit, require_shape
+from kerncap_stages.replay.variant import extract_variant_code, read_variant
+from kerncap_stages.replay.variant_shape import find_variant_shape
+from kerncap_stages.store import Store
+from kerncap_stages.text.terminal import make_printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.code.kernel_facts import KernelFacts
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.replay.variant_shape import VariantShape
+
+
+@dataclass(frozen=True)
+class ChosenVariant:
+    """A variant of a captured kernel. ``number``: among those of one run."""
+
+    number: int
+    store: Store
+    capture_digest: Digest
+    capture: Capture
+    path: Path
+    code: bytes
+    facts: KernelFacts
+    shape: VariantShape | None
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, for people."""
+        return self.capture.kernel.demangled_name
+
+    @property
+    def symbol(self) -> str:
+        """The captured kernel's symbol."""
+        return self.capture.kernel.mangled_name
+
+    @property
+    def variant_digest(self) -> str:
+        """SHA-256 of the variant's code object."""
+        return hashlib.sha256(self.code).hexdigest()
+
+
+def choose_variants(
+    store_folder: Path | None, given: Path, *, kernel: str | None, capture: str | None
+) -> list[ChosenVariant]:
+    """Choose the captured kernels that are replaced, and check that the variant can take their place.
+
+    given: a project's folder, or a code object. kernel: a part of the kernel's name.
+    Raises UsageError for a project without a variant or a name that no kernel has, Refused for a variant that
+    does not fit, ArtifactError if there is no capture.
+    """
+    path, folder = _find_variant(given)
+    if capture is not None:
+        store, digests = find_captures(store_folder, capture)
+    elif folder is not None:
+        store, digests = find_captures(store_folder, str(folder))
+    else:
+        store = Store.open(store_folder, create=False)
+        digests = _find_latest(store, path, kernel)
+    captures = [(digest, load_as(store, digest, Capture)) for digest in digests]
+    chosen = [each for each in captures if kernel is None or _is_named(each[1], kernel)]
+    if not chosen:
+        names = ", ".join(made.kernel.demangled_name for _, made in captures)
+        raise UsageError(f"--kernel {kernel}: no such kernel was captured", hint=f"there are: {names}")
+    variants: list[ChosenVariant] = []
+    for digest, made in chosen:
+        if any(each.symbol == made.kernel.mangled_name for each in variants):
+            continue  # several launches of one kernel
+        variants.append(_read(len(variants), store, digest, made, path))
+    return variants
+
+
+def _find_variant(given: Path) -> tuple[Path, Path | None]:
+    """Find the code object, and the project's folder that holds it if one does."""
+    if given.is_file():
+        holds = find_project(f"{given.absolute().parent}/") is not None
+        return given, given.absolute().parent if holds else None
+    project = find_project(f"{given}/") if given.is_dir() else None
+    if project is None:
+        raise UsageError(
+            f"{given} is neither a project nor a code object", hint="give the folder that kc-generate made"
+        )
+    built = find_built_variant(project.folder)
+    if built is None:
+        raise UsageError(f"nothing was built in {given}", hint=f"`make -C {given} recompile`")
+    for note in warn_of_stale_variant(project.folder, built):
+        say(f"note: {make_printable(note)}")
+    return built, project.folder
+
+
+def _is_named(capture: Capture, name: str) -> bool:
+    return name in capture.kernel.demangled_name or name == capture.kernel.mangled_name
+
+
+def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, ...]:
+    """Find the latest capture of a kernel that a code object has."""
+    data = path.read_bytes()
+    for entry in store.list_artifacts("capture"):
+        with open_view(store, entry.digest) as made:
+            symbol, name = str(made.kernel.mangled_name), str(made.kernel.demangled_name)
+            if kernel is not None and kernel not in name and kernel != symbol:
+                continue
+            isa = str(made.kernel.code_object.isa)
+        try:
+            has_it = read_code_object(extract_code_object(data, isa)).find_kernel(symbol) is not None
+        except KerncapError:
+            continue  # of another GPU
+        if has_it:
+            say(f"kc-run: of capture {entry.digest.short}, {make_printable(name)}")
+            return (entry.digest,)
+    raise ArtifactError(
+        f"the store has no capture of a kernel that {path} has",
+        hint="name the capture with --capture, or capture the kernel: `kc-capture --kernel NAME -- ./app`",
+    )
+
+
+def _read(number: int, store: Store, digest: Digest, capture: Capture, path: Path) -> ChosenVariant:
+    if capture.environment.backend is not Backend.HSA:
+        raise Refused(
+            f"{digest.short} is the capture of a CUDA program, and kc-run replaces kernels of HIP programs",
+            hint="`kc-validate` and `kc-replay --compare` judge and time the variant",
+        )
+    facts = read_variant(path, capture)
+    code = extract_variant_code(path.read_bytes(), capture)
+    shape = find_variant_shape(path)
+    require_shape(path, capture, facts, shape)
+    require_fit(path, capture, facts, code, bytes(store.get(capture.code_digest)))
+    return ChosenVariant(number, store, digest, capture, path, code, facts, shape)
+
+
+def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Replacement:
+    """Write the files that the program's processes read, and say how the kernel is replaced."""
+    folder.mkdir()
+    (folder / "variant.co").write_bytes(variant.code)
+    captured = folder / "captured.co"
+    captured.write_bytes(variant.store.get(variant.capture.code_digest))
+    launch, shape = variant.capture.launch, variant.shape
+    own = None
+    if shape is not None:
+        grid, block, lds_bytes = shape.resolve(launch)
+        x, y, z = (-(-items // size) for items, size in zip(grid, block, strict=True))
+        own = ((x, y, z), block, lds_bytes)
+        if (grid, block) == (launch.grid_work_items, launch.block_work_items):
+            own = ((0, 0, 0), (0, 0, 0), lds_bytes)
+    return Replacement(
+        symbol=variant.symbol,
+        variant=str(folder / "variant.co"),
+        variant_symbol=variant.facts.symbol,
+        captured=None if any_code else str(captured),
+        max_block_work_items=variant.facts.max_work_group_size,
+        required_block=variant.facts.required_work_group_size,
+        grid_blocks=None if own is None else launch.grid_blocks,
+        block_work_items=None if own is None else launch.block_work_items,
+        launch=own,
+    )

@@ -1,0 +1,166 @@
+// Loads variants, on the program's thread, within hsa_executable_freeze; and rewrites packets, where nothing may wait.
+// The runtime is called through its own functions: what is loaded here is no module of the program.
+#include "hsa/replacements.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/unique_fd.hpp"
+#include "hsa/api.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+namespace messages = capture::messages;
+using capture::ReplaceOutcome;
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+template <typename T>
+T symbol_info(hsa_executable_symbol_t symbol, hsa_executable_symbol_info_t attribute) noexcept {
+  T value{};
+  api().core.hsa_executable_symbol_get_info_fn(symbol, attribute, &value);
+  return value;
+}
+
+// The LDS that a work-group may have.
+std::uint32_t most_group_bytes(hsa_agent_t agent) noexcept {
+  std::size_t most = 0;
+  api().ext.hsa_amd_agent_iterate_memory_pools_fn(
+      agent,
+      [](hsa_amd_memory_pool_t pool, void* out) {
+        hsa_amd_segment_t segment{};
+        api().ext.hsa_amd_memory_pool_get_info_fn(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
+        if (segment != HSA_AMD_SEGMENT_GROUP) return HSA_STATUS_SUCCESS;
+        api().ext.hsa_amd_memory_pool_get_info_fn(pool, HSA_AMD_MEMORY_POOL_INFO_SIZE, out);
+        return HSA_STATUS_INFO_BREAK;
+      },
+      &most);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(most, UINT32_MAX));
+}
+
+bool same_bytes(std::span<const std::byte> one, std::span<const std::byte> other) noexcept {
+  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+}  // namespace
+
+Result<std::span<const std::byte>> Replacements::file(const std::string& path) {
+  if (const auto known = m_files.find(path); known != m_files.end()) return known->second;
+  const core::UniqueFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!opened.valid() || ::fstat(opened.get(), &status) != 0) {
+    return Error{ErrorCode::io, "cannot read " + path + ": " + std::strerror(errno)};
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, opened.get(), 0);
+  if (mapped == MAP_FAILED) return Error{ErrorCode::io, "cannot map " + path + ": " + std::strerror(errno)};
+  return m_files[path] = {static_cast<const std::byte*>(mapped), size};
+}
+
+Result<std::unique_ptr<Variant>> Replacements::load_on(hsa_agent_t agent, const capture::Replacement& how,
+                                                       Loaded& loaded) {
+  const auto& core = api().core;
+  const auto code = file(how.variant);
+  if (!code) return code.error();
+  hsa_status_t status =
+      core.hsa_code_object_reader_create_from_memory_fn(code.value().data(), code.value().size(), &loaded.reader);
+  if (status != HSA_STATUS_SUCCESS) return hsa_error("reading the variant", status);
+  status = core.hsa_executable_create_alt_fn(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
+                                             &loaded.executable);
+  if (status != HSA_STATUS_SUCCESS) return hsa_error("creating an executable for the variant", status);
+  status = core.hsa_executable_load_agent_code_object_fn(loaded.executable, agent, loaded.reader, nullptr, nullptr);
+  if (status == HSA_STATUS_SUCCESS) status = core.hsa_executable_freeze_fn(loaded.executable, nullptr);
+  if (status != HSA_STATUS_SUCCESS) return hsa_error("loading the variant", status);
+  hsa_executable_symbol_t kernel{};
+  status = core.hsa_executable_get_symbol_by_name_fn(loaded.executable, (how.symbol + ".kd").c_str(), &agent, &kernel);
+  if (status != HSA_STATUS_SUCCESS) return Error{ErrorCode::not_found, "the variant has no kernel " + how.symbol};
+  auto variant = std::make_unique<Variant>();
+  variant->how = &how;
+  variant->kernel_object = symbol_info<std::uint64_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
+  variant->group_bytes = symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE);
+  variant->private_bytes = symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE);
+  variant->most_group_bytes = most_group_bytes(agent);
+  return variant;
+}
+
+const Variant* Replacements::load(std::uint64_t module, std::span<const std::byte> captured, hsa_agent_t agent,
+                                  hsa_executable_symbol_t kernel, std::uint32_t rule) noexcept {
+  const auto tell = [&](ReplaceOutcome outcome, const std::string& reason) {
+    tool()->channel->send(
+        messages::Replaced{.module = module, .rule = rule, .outcome = outcome, .reason = reason});
+    return nullptr;
+  };
+  const std::lock_guard lock(m_mutex);
+  const capture::Replacement* const how = tool()->channel->replacement(rule);
+  if (how == nullptr) return tell(ReplaceOutcome::failed, "the collector did not say what replaces it");
+  if (!how->captured.empty()) {
+    const auto expected = file(how->captured);
+    if (!expected) return tell(ReplaceOutcome::failed, expected.error().message);
+    if (!same_bytes(expected.value(), captured)) return tell(ReplaceOutcome::other_code, {});
+  }
+  Loaded loaded;
+  auto made = load_on(agent, *how, loaded);
+  if (!made) {
+    if (loaded.executable.handle != 0) api().core.hsa_executable_destroy_fn(loaded.executable);
+    if (loaded.reader.handle != 0) api().core.hsa_code_object_reader_destroy_fn(loaded.reader);
+    return tell(ReplaceOutcome::failed, made.error().message);
+  }
+  made.value()->captured_group_bytes =
+      symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE);
+  m_loaded.emplace(module, loaded);
+  tell(ReplaceOutcome::replaced, {});
+  return m_variants.emplace_back(std::move(made.value())).get();
+}
+
+void Replacements::remove_module(std::uint64_t module) noexcept {
+  const std::lock_guard lock(m_mutex);
+  const auto [begin, end] = m_loaded.equal_range(module);
+  for (auto each = begin; each != end; ++each) {
+    api().core.hsa_executable_destroy_fn(each->second.executable);
+    api().core.hsa_code_object_reader_destroy_fn(each->second.reader);
+  }
+  m_loaded.erase(begin, end);
+}
+
+bool Replacements::rewrite(const Kernel& kernel, Packet& packet) noexcept {
+  capture::Channel& channel = *tool()->channel;
+  const Variant& variant = *kernel.variant;
+  hsa_kernel_dispatch_packet_t dispatch = as_dispatch(packet);
+  const capture::Shape asked{{dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
+                             {dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z}};
+  const capture::Shape launch = variant.how->launch(asked);
+  const std::uint32_t dynamic_bytes =
+      variant.how->dynamic_group_bytes != capture::k_no_bytes ? variant.how->dynamic_group_bytes
+      : dispatch.group_segment_size > variant.captured_group_bytes
+          ? dispatch.group_segment_size - variant.captured_group_bytes
+          : 0;
+  const std::uint64_t group_bytes = std::uint64_t{variant.group_bytes} + dynamic_bytes;
+  const bool has_room = variant.most_group_bytes == 0 || group_bytes <= variant.most_group_bytes;
+  if (!capture::has_shape(channel.rules()[kernel.rule], asked) || !variant.how->allows(launch) || !has_room) {
+    capture::keep_captured(channel.control(), kernel.rule, asked);
+    return false;
+  }
+  dispatch.grid_size_x = static_cast<std::uint32_t>(launch.grid_work_items[0]);
+  dispatch.grid_size_y = static_cast<std::uint32_t>(launch.grid_work_items[1]);
+  dispatch.grid_size_z = static_cast<std::uint32_t>(launch.grid_work_items[2]);
+  dispatch.workgroup_size_x = static_cast<std::uint16_t>(launch.block[0]);
+  dispatch.workgroup_size_y = static_cast<std::uint16_t>(launch.block[1]);
+  dispatch.workgroup_size_z = static_cast<std::uint16_t>(launch.block[2]);
+  dispatch.group_segment_size = static_cast<std::uint32_t>(group_bytes);
+  // HIP may ask for more than the captured kernel needs: the stack of a recursion.
+  dispatch.private_segment_size = std::max(dispatch.private_segment_size, variant.private_bytes);
+  dispatch.kernel_object = variant.kernel_object;
+  packet = to_packet(dispatch);
+  channel.control().replaced[kernel.rule].fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,107 @@
+"""kc-run: an edited kernel in the place of the captured one, inside the program."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from programs import Build, Program, compile_once
+
+KERNEL = "reverse_blocks"
+
+
+# What OTHER adds to each sum.
+ONE_MORE = sum(range(1, 1025))
+BLEND = """#include <hip/hip_runtime.h>
+extern "C" __global__ void _Z5blendIfEvPT_PKS0_S3_i(float* out, const float* left,
+                                                       const float* right, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = (left[i] + right[i]) * 5;
+}
+"""
+
+
+@pytest.fixture
+def launches(stages, program):
+    """The program, captured once: in the store of the stages."""
+    app = program("launches")
+    stages.capture(KERNEL, app)
+    return app
+
+
+def read_sums(out: str) -> dict[str, int]:
+    return {line.split()[0]: int(line.split()[1]) for line in out.splitlines() if not line.startswith("read")}
+
+
+def test_a_variant_runs_in_all_launches_and_the_program_stays_what_it_is(stages, launches, variant, tmp_path):
+    page = tmp_path / "page.json"
+    alone = stages.run("run", "--variant", variant("launches", "MORE"), "--", launches).must()
+    words = ("--variant", variant("launches", "OTHER"), "--kernel", KERNEL, "--json", page)
+    done = stages.run("run", *words, "--", launches, 7, stdin="a line\n").must(7)
+    assert done.out.endswith("read a line\n")
+    # MORE gives the captured kernel's results, with LDS and scratch of its own; OTHER adds one to each.
+    assert {name: value + ONE_MORE for name, value in read_sums(alone.out).items()} == read_sums(done.out)
+    assert set(read_sums(done.out)) == {"stream", "graph", "large"}
+    assert "the variant ran in 9 dispatches of 2 processes" in done.err
+    read = json.loads(page.read_text())
+    assert read["exit_code"] == 7
+    assert [(each["dispatches"], each["kept_dispatches"]) for each in read["kernels"]] == [(9, 0)]
+    assert read["kernels"][0]["symbol"] == "_Z14reverse_blocksPKiPi"
+
+
+def test_launches_that_the_variant_is_not_for_run_the_captured_kernel(stages, launches, variant):
+    right = read_sums(stages.run("run", "--variant", variant("launches", "MORE"), "--", launches).must().out)
+    bounded = stages.run("run", "--variant", variant("launches", "BOUNDED", "OTHER"), "--", launches).must()
+    assert read_sums(bounded.out)["large"] == right["large"]
+    assert read_sums(bounded.out)["graph"] != right["graph"]
+    assert "the variant ran in 8 dispatches of 2 processes" in bounded.err
+    assert (
+        "1 dispatch whose launch the variant is not for, the latest of 4 x 1 x 1 blocks of 256" in bounded.err
+    )
+
+
+def test_a_variant_with_a_launch_of_its_own_runs_in_the_captured_one(stages, launches, variant, tmp_path):
+    right = read_sums(stages.run("run", "--variant", variant("launches", "MORE"), "--", launches).must().out)
+    wide = tmp_path / "wide.hsaco"
+    wide.write_bytes(variant("launches", "WIDE", "OTHER").read_bytes())
+    shape = {"grid_blocks": [8, 1, 1], "block_work_items": [128, 1, 1], "dynamic_lds_bytes": 512}
+    wide.with_suffix(".shape.json").write_text(json.dumps(shape))
+    done = stages.run("run", "--variant", wide, "--", launches).must()
+    assert "the variant ran in 8 dispatches of 2 processes" in done.err
+    assert read_sums(done.out) == right | {name: right[name] + ONE_MORE for name in ("stream", "graph")}
+
+
+@pytest.mark.usefixtures("launches")
+def test_a_kernel_that_is_not_there_is_said_and_the_exit_code_is_the_programs(stages, program, variant):
+    words = ("--variant", variant("launches", "OTHER"), "--")
+    other = stages.run("run", *words, program("vector_add")).must()
+    assert "nothing was replaced: no code object that the program loaded has this kernel" in other.err
+    silent = stages.run("run", *words, "sh", "-c", "kill -9 $$").must(137)
+    assert "nothing was replaced: the program used no GPU" in silent.err
+
+
+def test_what_the_program_does_not_prepare_is_refused_before_it_starts(stages, program, launches, variant):
+    counts = stages.run("run", "--variant", variant("launches", "COUNTS"), "--", launches).must(6)
+    assert "variables of which the program has its own: counted" in counts.err
+    assert counts.out == ""
+    stages.capture("scale_into", program("idempotent"))
+    talks = stages.run("run", "--variant", variant("idempotent", "TALKS"), "--", program("idempotent")).must(
+        6
+    )
+    assert "hidden arguments that the program does not pass" in talks.err
+    assert "hidden_hostcall_buffer" in talks.err
+
+
+def test_of_two_code_objects_with_one_name_the_captured_one_is_replaced(stages, program, tmp_path):
+    source = tmp_path / "five.hip"
+    source.write_text(BLEND)
+    variant = compile_once(Build(Program(source), "gfx90a", "O3", device_only=True))
+    app = program("run_time_compiled")
+    stages.capture("blend", app, "gfx90a")
+    done = stages.run("run", "--variant", variant, "--", app, "gfx90a").must(1)
+    assert "by two" in done.out + done.err
+    assert "wrong 1000" in done.out + done.err
+    assert "the variant ran in 1 dispatch of 1 process" in done.err
+    assert "left alone in 1 code object" in done.err
+    both = stages.run("run", "--any-code", "--variant", variant, "--", app, "gfx90a").must(1)
+    assert "wrong 2000" in both.out + both.err
