@@ -202,6 +202,21 @@ MaxMemoryOption = Annotated[
     int,
     typer.Option(metavar="MIB", min=128, max=1 << 20, help="Maximum memory kc-capture may use, in MiB."),
 ]
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option("--tolerance", "-t", metavar="X", min=0.0, help="Largest absolute error of an element."),
+]
+RtolOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        min=0.0,
+        help="Largest error relative to the golden element, plus --tolerance if that is given.",
+    ),
+]
+UlpOption = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Largest error in units in the last place (ULP).")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
 PageJsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of a page.")]
 VersionOption = Annotated[

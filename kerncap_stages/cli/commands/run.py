@@ -10,15 +10,25 @@ import typer
 
 from kerncap_stages.cli.command_line import ProgramCommand, take_command
 from kerncap_stages.cli.console import make_epilog, run
-from kerncap_stages.cli.options import StoreOption, VersionOption, complete_artifact, make_stage_app
+from kerncap_stages.cli.options import (
+    RtolOption,
+    StoreOption,
+    ToleranceOption,
+    UlpOption,
+    VersionOption,
+    complete_artifact,
+    make_stage_app,
+)
+from kerncap_stages.errors import UsageError
 
 app = make_stage_app()
 
 EXIT_CODES = """\
 Exit codes: the program's, or 128 + N if signal N ended it. If the program was
-not started: 2 wrong usage; 3 artifact or store missing or damaged; 4 toolchain,
-device or system failed; 6 refused: the variant cannot take the kernel's place.
-70 is a bug of kerncap-stages."""
+not run with the variant: 1 the variant is wrong (--check); 2 wrong usage;
+3 artifact or store missing or damaged; 4 toolchain, device or system failed;
+5 the program failed while it was checked or timed; 6 refused: the variant
+cannot take the kernel's place. 70 is a bug of kerncap-stages."""
 
 VariantOption = Annotated[
     Path,
@@ -54,6 +64,28 @@ JsonOption = Annotated[
 ]
 
 
+CompareOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Then run the program N times with each of both kernels by turns, without input and with its "
+        "output dropped, and compare their wall times.",
+    ),
+]
+CheckOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Before, run the program with its own kernel, capture the first N dispatches, and compare what "
+        "the variant makes of each. If one differs, end with exit code 1.",
+    ),
+]
+
+
 @app.command(
     cls=ProgramCommand,
     epilog=make_epilog(
@@ -68,6 +100,11 @@ def run_program(
     kernel: KernelOption = None,
     capture: CaptureOption = None,
     any_code: AnyCodeOption = False,
+    check: CheckOption = None,
+    tolerance: ToleranceOption = None,
+    rtol: RtolOption = None,
+    ulp: UlpOption = None,
+    compare: CompareOption = None,
     json: JsonOption = None,
     store: StoreOption = None,
     version: VersionOption = False,  # noqa: ARG001
@@ -79,9 +116,19 @@ def run_program(
     """
     from kerncap_stages.cli.flows.run import RunArguments, run_in_program
 
-    return run_in_program(
-        store, context.obj, RunArguments(variant, kernel, capture, any_code=any_code, json=json)
+    if check is None and (tolerance, rtol, ulp) != (None, None, None):
+        raise UsageError("--tolerance, --rtol and --ulp are bounds of --check", hint="give --check N, too")
+    arguments = RunArguments(
+        variant=variant,
+        kernel=kernel,
+        capture=capture,
+        any_code=any_code,
+        checked=check,
+        bounds=(tolerance, rtol, ulp),
+        pairs=compare,
+        json=json,
     )
+    return run_in_program(store, context.obj, arguments)
 
 
 def main() -> None:

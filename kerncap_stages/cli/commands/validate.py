@@ -12,7 +12,10 @@ from kerncap_stages.cli.options import (
     ArtifactOrProjectArguments,
     JsonOption,
     ReplayTimeoutOption,
+    RtolOption,
     StoreOption,
+    ToleranceOption,
+    UlpOption,
     VersionOption,
     make_stage_app,
 )
@@ -32,21 +35,6 @@ VariantOption = Annotated[
 ]
 BaselineOption = Annotated[
     bool, typer.Option("--baseline", help="Check the captured kernel itself, not the rebuilt one.")
-]
-ToleranceOption = Annotated[
-    float | None,
-    typer.Option("--tolerance", "-t", metavar="X", min=0.0, help="Largest absolute error of an element."),
-]
-RtolOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="X",
-        min=0.0,
-        help="Largest error relative to the golden element, plus --tolerance if that is given.",
-    ),
-]
-UlpOption = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Largest error in units in the last place (ULP).")
 ]
 DtypeOption = Annotated[
     str | None,

@@ -9,18 +9,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.console import say
+from kerncap_stages.cli.flows.run_check import CheckRequest, check_dispatches
+from kerncap_stages.cli.flows.run_compare import compare_by_turns, describe_times
 from kerncap_stages.cli.flows.run_variants import ChosenVariant, choose_variants, write_files
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.store import Store
 from kerncap_stages.text.formats import count, format_shape
 from kerncap_stages.text.terminal import make_printable
+from kerncap_stages.validate.request import make_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from kerncap_stages.collect.paired_times import PairedTimes
     from kerncap_stages.collect.program import RunningProgram
     from kerncap_stages.collect.replacing import Replaced
 
@@ -33,19 +38,32 @@ class RunArguments:
     kernel: str | None = None
     capture: str | None = None
     any_code: bool = False
+    checked: int | None = None  # how many dispatches are compared first
+    bounds: tuple[float | None, float | None, int | None] = (None, None, None)  # absolute, relative, ULP
+    pairs: int | None = None  # of timed runs
     json: Path | None = None
 
 
 def run_in_program(
     store_folder: Path | None, command: tuple[str, ...] | None, arguments: RunArguments
 ) -> int:
-    """Run the program with the variants; returns its exit code, or 128 + N if signal N ended it."""
+    """Run the program with the variants; returns its exit code, or 128 + N if signal N ended it.
+
+    Returns ANSWER_IS_NO without running it if a variant was wrong in a dispatch that was checked.
+    """
     if not command:
         raise UsageError("no program given", hint="kc-run --variant PROJECT -- ./app")
     variants = choose_variants(
         store_folder, arguments.variant, kernel=arguments.kernel, capture=arguments.capture
     )
     spec = ProgramSpec(command, in_foreground=True)
+    if arguments.checked is not None:
+        settings = make_settings(*arguments.bounds, None, perturb=False)
+        wanted = CheckRequest(arguments.checked, settings, any_code=arguments.any_code)
+        if not check_dispatches(Store.open(store_folder), spec, variants, wanted, _tell):
+            _tell("the program was not run with the variant: no check, or a wrong one")
+            return ExitCode.ANSWER_IS_NO
+    times = None
     with TemporaryFolder("run") as folder:
         replacements = [
             write_files(each, folder / str(number), any_code=arguments.any_code)
@@ -53,14 +71,34 @@ def run_in_program(
         ]
         with _leave_signals_to_the_program() as started:
             run = run_with_variants(spec, replacements, _tell, started)
-    for number, each in enumerate(variants):
-        for line in _describe(each, run, run.add_up(number)):
-            _tell(line)
+        _tell_all(variants, run)
+        if arguments.pairs is not None and _has_replaced(run):
+            times = compare_by_turns(
+                spec,
+                arguments.pairs,
+                lambda each, with_variant: run_with_variants(
+                    each, replacements if with_variant else [], _tell
+                ),
+                run,
+            )
+            is_software = any(process.is_software for process in run.processes)
+            for line in describe_times(times, is_software=is_software):
+                _tell(line)
     if arguments.json is not None:
-        _write_json(arguments.json, variants, run)
+        _write_json(arguments.json, variants, run, times)
     if run.program.exit_signal is not None:
         return 128 + run.program.exit_signal
     return run.program.exit_code or 0
+
+
+def _tell_all(variants: Sequence[ChosenVariant], run: ReplacedRun) -> None:
+    for number, each in enumerate(variants):
+        for line in _describe(each, run, run.add_up(number)):
+            _tell(line)
+
+
+def _has_replaced(run: ReplacedRun) -> bool:
+    return any(kernel.dispatches for process in run.processes for kernel in process.kernels)
 
 
 def _tell(text: str) -> None:
@@ -143,7 +181,9 @@ def _explain(run: ReplacedRun, found: Replaced) -> str:
     return "no code object that the program loaded has this kernel"
 
 
-def _write_json(path: Path, variants: Sequence[ChosenVariant], run: ReplacedRun) -> None:
+def _write_json(
+    path: Path, variants: Sequence[ChosenVariant], run: ReplacedRun, times: PairedTimes | None
+) -> None:
     kernels = []
     for number, variant in enumerate(variants):
         found = run.add_up(number)
@@ -160,7 +200,7 @@ def _write_json(path: Path, variants: Sequence[ChosenVariant], run: ReplacedRun)
                 "failures": found.failures,
             }
         )
-    page = {
+    page: dict[str, Any] = {
         "schema_version": 1,
         "command": list(run.program.spec.command),
         "exit_code": run.program.exit_code,
@@ -169,4 +209,13 @@ def _write_json(path: Path, variants: Sequence[ChosenVariant], run: ReplacedRun)
         "processes": len(run.processes),
         "kernels": kernels,
     }
+    if times is not None:
+        low, high, confidence = times.interval
+        page["compare"] = {
+            "captured_wall_ns": times.captured_ns,
+            "variant_wall_ns": times.variant_ns,
+            "ratio": times.ratio,
+            "interval": [low, high],
+            "confidence": confidence,
+        }
     path.write_text(json.dumps(page, indent=2) + "\n")

@@ -80,6 +80,24 @@ def test_a_kernel_that_is_not_there_is_said_and_the_exit_code_is_the_programs(st
     assert "nothing was replaced: the program used no GPU" in silent.err
 
 
+def test_check_compares_dispatches_of_this_run_and_compare_times_runs_by_turns(
+    stages, launches, variant, tmp_path
+):
+    page = tmp_path / "page.json"
+    wrong = stages.run("run", "--variant", variant("launches", "OTHER"), "--check", 1, "--", launches).must(1)
+    assert wrong.out == ""
+    assert "dispatch 0 (grid 16 x 1 x 1, block 64 x 1 x 1): Result: FAIL" in wrong.err
+    words = ("--variant", variant("launches", "MORE"), "--check", 1, "--compare", 1, "--json", page)
+    right = stages.run("run", *words, "--", launches, 3).must(3)
+    assert "dispatch 0 (grid 16 x 1 x 1, block 64 x 1 x 1): Result: PASS" in right.err
+    assert "a capture failed" not in right.err
+    assert right.out.count("stream") == 1
+    read = json.loads(page.read_text())["compare"]
+    assert [len(read["captured_wall_ns"]), len(read["variant_wall_ns"]), read["confidence"]] == [1, 1, 0.0]
+    assert read["interval"][0] <= read["ratio"] <= read["interval"][1]
+    assert "on the software GPU: this says nothing about the time on hardware" in right.err
+
+
 def test_what_the_program_does_not_prepare_is_refused_before_it_starts(stages, program, launches, variant):
     counts = stages.run("run", "--variant", variant("launches", "COUNTS"), "--", launches).must(6)
     assert "variables of which the program has its own: counted" in counts.err

@@ -1,0 +1,115 @@
+"""What `kc-run --check` does: capture the kernel's first dispatches, and run the variant from each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.progress import show_lines
+from kerncap_stages.collect.capture import CaptureOptions, run_capture
+from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.pages.verdict import format_footer, format_lines
+from kerncap_stages.replay.variant import explain_unfit
+from kerncap_stages.text.formats import format_shape
+from kerncap_stages.validate.engine import judge_now
+from kerncap_stages.validate.request import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kerncap_stages.cli.flows.run_variants import ChosenVariant
+    from kerncap_stages.collect.program import ProgramSpec
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.request import JudgeSettings
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """How many dispatches of each kernel are compared, and by which bounds. any_code: as in a run."""
+
+    count: int
+    settings: JudgeSettings
+    any_code: bool
+
+
+def check_dispatches(
+    store: Store,
+    spec: ProgramSpec,
+    variants: Sequence[ChosenVariant],
+    wanted: CheckRequest,
+    tell: Callable[[str], None],
+) -> bool:
+    """Compare the variant with the captured kernel from the states of its first dispatches in a run.
+
+    Runs the program with its own kernels, without input and with its output dropped, until they are captured.
+    Returns whether the variant was right wherever it was compared, and was compared at all.
+    """
+    verdicts = []
+    for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell):
+        launch = capture.launch
+        where = (
+            f"{variant.name}: dispatch {capture.dispatch.index_of_kernel} (grid "
+            f"{format_shape(launch.grid_blocks)}, block {format_shape(launch.block_work_items)})"
+        )
+        if (why := _explain_unchecked(variant, capture, any_code=wanted.any_code)) is not None:
+            tell(f"{where}: not compared: {why}")
+            continue
+        request = read_request(store, digest, variant.path, wanted.settings, variant.shape)
+        _, verdict = judge_now(store, request, fresh=False)
+        verdicts.append(verdict.passed)
+        tell(f"{where}: {format_footer(verdict)}")
+        if not verdict.passed:
+            for line in format_lines(verdict, verbose=False):
+                tell(f"  {line}")
+    return bool(verdicts) and all(verdicts)
+
+
+def _explain_unchecked(variant: ChosenVariant, capture: Capture, *, any_code: bool) -> str | None:
+    """Explain why the variant will not run in a dispatch; None if it will."""
+    if capture.code_digest != variant.capture.code_digest and not any_code:
+        return "the kernel is of another code object than the captured one"
+    block = capture.launch.block_work_items
+    if variant.shape is None and (why := explain_unfit(variant.facts, block)) is not None:
+        return f"the captured kernel runs there: {why}"
+    return None
+
+
+def _capture(
+    store: Store,
+    spec: ProgramSpec,
+    variants: Sequence[ChosenVariant],
+    count: int,
+    tell: Callable[[str], None],
+) -> Iterator[tuple[ChosenVariant, Digest, Capture]]:
+    """Capture the dispatches that the variants will run in. All are captured before the first is yielded."""
+    selections = tuple(
+        Selection(
+            match=NameMatch.MANGLED,
+            pattern=variant.symbol,
+            count=count,
+            grid_blocks=None if variant.shape is None else variant.capture.launch.grid_blocks,
+            block_work_items=None if variant.shape is None else variant.capture.launch.block_work_items,
+        )
+        for variant in variants
+    )
+    by_symbol = {variant.symbol: variant for variant in variants}
+    quiet = replace(spec, in_foreground=False, stdout=Path(os.devnull))
+    warnings: list[str] = []
+    with show_lines("check") as report:
+        options = CaptureOptions(
+            selections=selections,
+            stop_after=True,
+            with_trials=True,
+            warn=warnings.append,
+            progress=report,
+        )
+        found = list(run_capture(store, quiet, options))
+    if len(found) < count * len(variants):  # else they are about the end that the program was given
+        for text in warnings:
+            tell(f"check: {text}")
+    for digest, capture in found:
+        yield by_symbol[capture.kernel.mangled_name], digest, capture
