@@ -44,6 +44,9 @@ def test_warps_blocks_and_grid_are_a_variants_own(with_triton, tmp_path):
     timed = stages.run("replay", project, "--compare", project / "candidate.hsaco", "-n", 3).must()
     assert "the variant was launched as 8 x 1 x 1 blocks" in timed.err
     assert "variant / baseline" in timed.err
+    program = (sys.executable, PROGRAMS / "kernels.py", "add")
+    inside = stages.run("run", "--variant", project, "--", *program).must()
+    assert "add_kernel: the variant ran in 1 dispatch of 1 process" in inside.err
     # Without its shape the variant is launched as the captured kernel was.
     (project / "candidate.shape.json").unlink()
     replayed = stages.run("validate", project)
