@@ -37,9 +37,9 @@ class Case:
         return f"{self.kernel}, {self.launch}" if self.launch else self.kernel
 
 
-def read_cases(store: Store, captures: Sequence[Digest]) -> list[Case]:
-    """Read what tells the captures of a project apart."""
-    cases = [_read_case(store, capture) for capture in captures]
+def read_cases(captures: Sequence[tuple[Store, Digest]]) -> list[Case]:
+    """Read what tells captures apart that are judged one after the other; each with its store."""
+    cases = [_read_case(store, capture) for store, capture in captures]
     count = Counter(case.kernel for case in cases)
     return [case if count[case.kernel] > 1 else replace(case, launch="") for case in cases]
 

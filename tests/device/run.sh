@@ -5,7 +5,8 @@
 #
 # DIR holds wheels of what the package needs, and of the package itself or of its build requirements (meson-python,
 # nanobind, ninja, meson). Without --wheels the installed package is tested. The tests: what every back end
-# must hold (tests/conformance) on CUDA, those of this folder, and projects rebuilt by nvcc (tests/integration/cuda).
+# must hold (tests/conformance) and what must be caught (tests/exploits) on CUDA, those of this folder, and projects rebuilt by
+# nvcc (tests/integration/cuda).
 # Ends with 1 if a test fails, or is skipped for want of anything but a second GPU, or if a figure misses its bar or cannot be measured.
 #
 # Needs besides: nvcc, cuobjdump and nvdisasm of a toolkit, make, c++, pytest, PyTorch with Triton, the headers of OpenSSL, and for the
@@ -60,7 +61,7 @@ if [ $tests = 1 ]; then
   : > "$out/tests.txt"
   tested() {
     python3 -P -m pytest -p no:cacheprovider -p no:benchmark "$top/tests/device" "$top/tests/integration/cuda" \
-      "$top/tests/conformance" -q -rs --durations=10 "$@" 2>&1 | tee -i -a "$out/tests.txt"
+      "$top/tests/conformance" "$top/tests/exploits" -q -rs --durations=10 "$@" 2>&1 | tee -i -a "$out/tests.txt"
     local code=${PIPESTATUS[0]}
     [ "$code" = 0 ] || [ "$code" = 5 ] || failed=1   # 5: there is no such test, of those that were asked for
   }

@@ -37,6 +37,15 @@ TogetherOption = Annotated[
     bool,
     typer.Option("--together", help="Make one project of all kernels. They must share a translation unit."),
 ]
+HeldOutOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--held-out",
+        metavar="CAPTURE",
+        help="Leave a capture out of the project, so that who edits it does not see it; "
+        "`kc-validate --held-out` judges it. May be repeated.",
+    ),
+]
 AssemblyOption = Annotated[
     bool,
     typer.Option(
@@ -60,6 +69,7 @@ def generate(
     output: OutputOption = None,
     source_dir: SourceDirOption = None,
     together: TogetherOption = False,
+    held_out: HeldOutOption = None,
     assembly: AssemblyOption = False,
     force: ForceOption = False,
     fresh: FreshOption = False,
@@ -80,6 +90,7 @@ def generate(
         artifacts,
         output,
         source_dirs=source_dir or (),
+        held_out=held_out or (),
         together=together,
         assembly=assembly,
         force=force,

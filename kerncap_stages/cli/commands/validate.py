@@ -75,6 +75,15 @@ FreshValuesOption = Annotated[
         help="Also compare from inputs with fresh values, or only from the captured ones.",
     ),
 ]
+HeldOutOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--held-out",
+        metavar="CAPTURE",
+        help="Judge the variant for this capture of its kernel, too, which the project does not hold. May be "
+        "repeated.",
+    ),
+]
 ExpectCaptureOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -133,6 +142,7 @@ def validate(
     fresh_values: FreshValuesOption = True,
     seed: SeedOption = None,
     expect_capture: ExpectCaptureOption = None,
+    held_out: HeldOutOption = None,
     grid_blocks: GridBlocksOption = None,
     block: BlockOption = None,
     lds: LdsOption = None,
@@ -186,7 +196,18 @@ def validate(
             "--grid-blocks, --block and --lds say how a variant is launched, and --baseline runs none",
             hint="`kc-replay` runs the captured kernel in another shape",
         )
-    arguments = ValidateArguments(expected, variant, shape, baseline, settings, report, verbose, fresh, json)
+    arguments = ValidateArguments(
+        captures=expected,
+        held_out=tuple(held_out or ()),
+        variant=variant,
+        shape=shape,
+        baseline=baseline,
+        settings=settings,
+        report=report,
+        verbose=verbose,
+        fresh=fresh,
+        as_json=json,
+    )
     return validate_variants(store, artifacts, arguments)
 
 

@@ -16,6 +16,7 @@ from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import View, open_view
+from kerncap_stages.project.artifacts import find_capture_of
 from kerncap_stages.project.cases import find_group
 from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
@@ -48,6 +49,7 @@ def generate_projects(
     output: Path | None,
     *,
     source_dirs: Sequence[Path],
+    held_out: Sequence[str],
     together: bool,
     assembly: bool,
     force: bool,
@@ -59,7 +61,9 @@ def generate_projects(
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
+    left_out = {find_capture_of(store, store.resolve(text)) for text in held_out}
     given = (store.resolve(text) for text in read_artifact_texts(artifacts))
+    given = (each for each in given if find_capture_of(store, each) not in left_out)
     for count, inputs in enumerate(_group(store, given, together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         if not assembly:

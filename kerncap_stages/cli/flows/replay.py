@@ -85,6 +85,6 @@ def _find_captures(
     """Yield each capture with its store; where its project has several, also with its case and all cases."""
     for text in read_artifact_texts(artifacts, otherwise="@capture"):
         store, captures = find_captures(store_folder, text)
-        cases = read_cases(store, captures) if len(captures) > 1 else []
+        cases = read_cases([(store, each) for each in captures]) if len(captures) > 1 else []
         for number, capture in enumerate(captures):
             yield store, capture, cases[number] if cases else None, cases

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.artifacts import find_captures, list_for_user
+from kerncap_stages.cli.artifacts import find_capture, find_captures, list_for_user
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.project.cases import Case
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings
@@ -47,10 +48,12 @@ class ValidateArguments:
     """What to judge and what to show. ``baseline``: judge the captured kernel itself.
 
     captures: digests of the captures that verdicts must be on; empty: any.
+    held_out: further captures of the kernel, which the project does not hold.
     shape: how the variant is launched; None: as the file beside it says, or as captured.
     """
 
     captures: tuple[str, ...]
+    held_out: tuple[str, ...]
     variant: Path | None
     shape: VariantShape | None
     baseline: bool
@@ -82,12 +85,16 @@ def validate_variants(
                 "--grid-blocks, --block and --lds say how a variant is launched, and there is none",
                 hint="give one with --variant, or build the project's",
             )
-        cases = read_cases(store, captures) if len(captures) > 1 else []
+        judged = [(store, each) for each in captures]
+        judged += [find_capture(store_folder, each) for each in arguments.held_out]
+        cases = read_cases(judged) if len(judged) > 1 else []
+        if arguments.held_out:
+            _require_one_kernel(cases)
         passed = []
-        for number, capture in enumerate(captures):
+        for number, (store, capture) in enumerate(judged):
             digest, verdict = _judge(store, capture, variant, arguments)
             if arguments.report is not None:
-                _write_report(store, digest, arguments.report, "" if len(captures) == 1 else str(number))
+                _write_report(store, digest, arguments.report, "" if len(judged) == 1 else str(number))
             if cases:
                 say(f"{make_printable(cases[number].title)}:")
             for line in format_lines(verdict, verbose=arguments.verbose):
@@ -111,6 +118,16 @@ def _require_captures(text: str, captures: Sequence[Digest], expected: Sequence[
         raise ArtifactError(
             f"{make_printable(text)} is of capture {other[0]}, which --expect-capture does not name",
             hint="validate the project as kc-generate made it, or give its capture: `kc-show PROJECT --tree`",
+        )
+
+
+def _require_one_kernel(cases: Sequence[Case]) -> None:
+    names = list(dict.fromkeys(case.kernel for case in cases))
+    if len(names) > 1:
+        raise UsageError(
+            f"--held-out: a capture of {make_printable(names[1])}, but the project's kernel is "
+            f"{make_printable(names[0])}",
+            hint="give captures of the project's kernel: `kc-capture --cases` makes them",
         )
 
 

@@ -33,3 +33,21 @@ def test_a_variant_that_is_right_for_some_cases_only(stages):
     wrong = stages.run("validate", "project").must(1)
     assert "Cases: right for 2 of 3, wrong for:\n  20 x 1 x 1 work-groups of 256 x 1 x 1\n" in wrong.err
     assert wrong.err.count("Result: PASS") == 2
+
+
+def test_a_case_that_is_held_out_is_not_in_the_project(stages):
+    app = compile_once(Build(Program(SOURCES / "edit_loop/launch_shapes.hip"), "gfx90a", "O3"))
+    *shown, hidden = stages.run("capture", "--kernel", "halve", "--cases", 3, "--", app).must().digests
+    words = ("--source-dir", SOURCES / "edit_loop", "--output", "project")
+    (made,) = stages.run("generate", *shown, hidden, "--held-out", hidden, *words).must().digests
+    assert [kernel["capture"] for kernel in stages.show(made)["kernels"]] == [
+        f"manifest:{each}" for each in shown
+    ]
+    project = stages.folder / "project"
+    assert not list((project / "capture/store").rglob(f"*{hidden[2:]}*"))
+    edited = project / "kernel_variant.cpp"
+    edited.write_text(edited.read_text().replace("if (i < count)", "if (i < count && blockIdx.x < 8)"))
+    assert make(stages, project, "recompile").returncode == 0
+    assert "Cases: right for all 2" in stages.run("validate", "project").must().err
+    caught = stages.run("validate", "project", "--held-out", hidden).must(1)
+    assert "Cases: right for 2 of 3, wrong for:\n  20 x 1 x 1 work-groups" in caught.err

@@ -102,13 +102,20 @@ def captured(
     return take
 
 
-@pytest.mark.parametrize("flags", [(), ("-fgpu-rdc",)], ids=["alone", "relocatable"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("kernel", "flags"),
+    [
+        ("scale", ("-fgpu-rdc",)),
+        ("shift", ()),
+        pytest.param("scale", (), marks=pytest.mark.slow),
+        pytest.param("shift", ("-fgpu-rdc",), marks=pytest.mark.slow),
+    ],
+)
 def test_the_one_of_the_captured_unit_is_found_rebuilt_and_judged(
     stages: Stages,
     captured: Callable[[str, tuple[str, ...]], tuple[str, Path]],
-    flags: tuple[str, ...],
     kernel: str,
+    flags: tuple[str, ...],
 ):
     capture, tree = captured(kernel, flags)
     words = [
@@ -142,7 +149,7 @@ def test_the_one_of_the_captured_unit_is_found_rebuilt_and_judged(
     ("values", "outcome"),
     [
         ({"write": "table[threadIdx.x] += 1;"}, "Result: PASS"),
-        ({"write": "", "first": "7"}, "Result: PASS"),
+        pytest.param({"write": "", "first": "7"}, "Result: PASS", marks=pytest.mark.slow),
         ({"write": ""}, "several units of the captured code object have a static variable _ZL5table"),
     ],
     ids=["written by the kernel", "the same in both", "cannot be told"],
