@@ -47,7 +47,7 @@ def test_kc_extract_chooses_and_captures_with_the_options_of_kc_capture(tmp_path
         shown = executables.run(name, "--help", store=tmp_path / "none").stdout
         found.append(set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)))
     assert len(found[0]) > 20
-    assert found[0] - found[1] == {"--count", "--every"}
+    assert found[0] - found[1] == {"--cases", "--count", "--every"}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -174,14 +174,10 @@ def validate(
         )
     if seed is not None and (quick or not fresh_values):
         without = "--quick" if quick else "--captured-values"
-        raise UsageError(
-            f"--seed is of fresh values, which {without} leaves out", hint="leave one of them out"
-        )
+        raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
+    bounds = (tolerance, rtol, ulp, dtype)
     settings = make_settings(
-        tolerance,
-        rtol,
-        ulp,
-        dtype,
+        *bounds,
         timeout_s=timeout,
         baseline_runs=runs,
         variant_runs=variant_runs,
@@ -189,7 +185,6 @@ def validate(
         fresh_values=fresh_values,
         seed=seed,
     )
-    expected = tuple(expect_capture or ())
     shape = read_variant_shape(grid_blocks, block, lds)
     if baseline and shape is not None:
         raise UsageError(
@@ -197,7 +192,7 @@ def validate(
             hint="`kc-replay` runs the captured kernel in another shape",
         )
     arguments = ValidateArguments(
-        captures=expected,
+        captures=tuple(expect_capture or ()),
         held_out=tuple(held_out or ()),
         variant=variant,
         shape=shape,
