@@ -59,6 +59,23 @@ def _make(project: Path, target: str, stages: Stages, **variables: str) -> subpr
     )
 
 
+def edit(project: Path, old: str, new: str) -> None:
+    """Replace a text in a project's variant."""
+    file = project / "kernel_variant.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def generate_and_judge(stages: Stages, capture: str, project: Path, wrong: tuple[str, str]) -> None:
+    """Make the project of a capture. Its variant is right as it is, and wrong after an edit (old, new)."""
+    source = stages.run("locate", capture).must().digests[0]
+    stages.run("generate", source, "-o", project).must()
+    assert "Result: PASS  (byte-exact" in judge(project, stages)
+    edit(project, *wrong)
+    assert "Result: FAIL" in judge(project, stages)
+
+
 def judge(project: Path, stages: Stages) -> str:
     """Compile a project's variant and return what the verdict prints."""
     built = _make(project, "recompile", stages)

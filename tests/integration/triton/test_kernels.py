@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
-from triton_package import PROGRAMS, judge
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from triton_package import PROGRAMS, edit, judge
 
 KERNELS = PROGRAMS / "kernels.py"
 # function of kernels.py -> its kernel, a right edit and a wrong one: (old text, new text)
@@ -32,16 +28,13 @@ EDITS = {
 ON_GFX942 = ("matmul", "attention", "fp8", "host_descriptors")
 
 
-def edit(project: Path, old: str, new: str) -> None:
-    file = project / "kernel_variant.py"
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-
-
 @pytest.mark.parametrize(
     ("name", "target"),
-    [*((name, "gfx90a") for name in EDITS if name != "fp8"), *((name, "gfx942") for name in ON_GFX942)],
+    [
+        *((name, "gfx90a") for name in EDITS if name != "fp8"),
+        *((name, "gfx942") for name in ON_GFX942),
+        *(pytest.param(name, "gfx942", marks=pytest.mark.slow) for name in EDITS if name not in ON_GFX942),
+    ],
 )
 def test_a_kernel_becomes_a_project_of_python(with_triton, tmp_path, name, target):
     kernel, right, wrong = EDITS[name]

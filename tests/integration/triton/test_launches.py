@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from triton_package import generate_and_judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,6 +150,4 @@ def test_a_launch_of_a_graph_has_the_call_that_recorded_it(with_triton, program)
     assert with_triton.show(digest)["dispatch"]["index_of_kernel"] == 2
     _, arguments = read_call(with_triton, digest)
     assert arguments["factor"]["text"] == "3.0"
-    project = with_triton.folder / "project"
-    with_triton.run("generate", with_triton.run("locate", digest).must().digests[0], "-o", project).must()
-    assert (project / "reproducer.py").exists()
+    generate_and_judge(with_triton, digest, with_triton.folder / "project", ("* factor", "* factor + 1"))
