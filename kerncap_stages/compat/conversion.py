@@ -14,7 +14,6 @@ from kerncap_stages.compat.lines import (
     make_region_lines,
 )
 from kerncap_stages.compat.results import ExtractResult, ValidationResult
-from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.pages.verdict import count_regions, find_largest, find_max_error, format_bounds
 from kerncap_stages.text.formats import tell_variant_shape
@@ -36,8 +35,6 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
     found = source is not None and source.outcome is Outcome.FOUND
     if language is None:
         known = source.language if source is not None else extraction.capture.kernel.language
-        if source is not None and source.outcome is Outcome.TRITON_KERNEL:
-            known = Language.TRITON
         language = known.value.removesuffix("_cpp")  # as --language spells it
     notes = extraction.notes
     can_recompile = extraction.reproducer.can_recompile

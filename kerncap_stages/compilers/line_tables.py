@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from kerncap_stages.code.cubin import read_line_numbers
 from kerncap_stages.code.elf_damage import convert_elf_errors
@@ -44,7 +45,10 @@ def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
                 dwarf = elf.get_dwarf_info(
                     relocate_dwarf_sections=find_format(code_object) is not FileFormat.CUBIN
                 )
-                return _read(dwarf, mangled_name)
+                found = _read(dwarf, mangled_name)
+                if found.definition is None:
+                    return replace(found, definition=_find_python_line(elf, dwarf, mangled_name))
+                return found
             return LineTables(*read_cubin_lines(*read_line_numbers(code_object), mangled_name))
     except ArtifactError:
         # Line tables are only hints, and the file may come from anybody: unreadable is the same as absent.
@@ -68,6 +72,23 @@ def _read(dwarf: DWARFInfo, mangled_name: str) -> LineTables:
                 if path is not None:
                     definition = (path, line.value)
     return LineTables(tuple(paths), definition)
+
+
+def _find_python_line(elf: ELFFile, dwarf: DWARFInfo, symbol: str) -> tuple[Path, int] | None:
+    """Return the line of a Triton kernel's beginning: its DWARF has no line but those of instructions."""
+    tables = [elf.get_section_by_name(name) for name in (".symtab", ".dynsym")]
+    listed = [table for table in tables if isinstance(table, SymbolTableSection)]
+    found = [each for table in listed for each in table.get_symbol_by_name(symbol) or ()]
+    for unit in dwarf.iter_CUs() if found else ():
+        files = list(_list_unit_files(dwarf, unit))
+        program = dwarf.line_program_for_CU(unit)
+        for row in () if program is None else program.get_entries():
+            state = row.state
+            if state is None or state.address != found[0]["st_value"] or state.file >= len(files):
+                continue
+            path = files[state.file]
+            return None if path is None or path.suffix != ".py" or not state.line else (path, state.line)
+    return None
 
 
 def _list_unit_files(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[Path | None]:

@@ -70,6 +70,8 @@ def _prepare_kernel(store: Store, part: Part, *, assembly: bool) -> tuple[Part, 
     if not assembly and part.source is not None and part.source.language is Language.TRITON:
         try:
             part = replace(part, triton=make_triton_project(part.capture))
+            if part.triton is None:
+                problems.append("no Triton project: how Triton compiled the kernel was not recorded")
         except Refused as refusal:
             problems.append(f"no Triton project: {refusal}")
     is_compiled = part.source is not None and part.source.compile_command is not None

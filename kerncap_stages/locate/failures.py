@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.toolchains import choose_toolchain
-from kerncap_stages.locate.search import collect_hints, find_told_place, is_triton_kernel
+from kerncap_stages.locate.search import collect_hints, find_told_place
 from kerncap_stages.manifests.source import Outcome
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
 
 _ASK = "with a compile_commands.json that contains its unit, kc-locate can ask the compiler"
-
-_NO_RECORD = "its program recorded nothing of it: capture it again, without python's options -I, -E and -S"
-
 
 _FROM_MEMORY = (
     "the program loaded its code from memory: if it compiled the code in an earlier run and kept it in a "
@@ -42,11 +39,6 @@ def classify(
 def _classify(
     capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
 ) -> tuple[Outcome, str]:
-    python = next((path for path in tables.paths if path.suffix == ".py"), None)
-    if python is not None:
-        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel, compiled from {python}; {_NO_RECORD}"
-    if is_triton_kernel(roots, name.base, consulted):
-        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python; {_NO_RECORD}"
     where = ", ".join(str(root) for root in roots) or "no folder"
     hint = collect_hints(roots, name.base, consulted)
     if tables.definition is not None or tables.paths:

@@ -19,6 +19,7 @@ from kerncap_stages.locate.definitions import Definition
 from kerncap_stages.locate.failures import classify
 from kerncap_stages.locate.linking import try_find_link
 from kerncap_stages.locate.notes import describe_build, explain_difference
+from kerncap_stages.locate.python_source import find_python_file
 from kerncap_stages.locate.search import (
     find_by_line_tables,
     find_candidates,
@@ -106,6 +107,8 @@ def find_source(
     consulted = Consulted()
     if not roots:
         consulted.exists(find_working_folder(capture))  # if it appears later, it will be a root
+    if find_python_file(tables) is not None:  # Triton's: no file of C++ is its source, whatever it defines
+        return _search_assembly(capture, code, name, tables, roots, consulted)
     guessed = not options.source_dirs
     named = find_by_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)

@@ -25,6 +25,7 @@ from kerncap_stages.locate.describe import (
 from kerncap_stages.locate.finding import find_source
 from kerncap_stages.locate.jitted import describe_jitted
 from kerncap_stages.locate.options import check_macros, check_source_folders
+from kerncap_stages.locate.python_source import find_triton_source
 from kerncap_stages.locate.rtc import explain, name_folder, rename_folder, write_program
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump, load_as
@@ -85,6 +86,11 @@ def _search(
     tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guess_roots(capture)
     finding = find_source(capture, code, name, tables, roots, options)
+    if finding.outcome not in (Outcome.FOUND, Outcome.AMBIGUOUS):
+        consulted = finding.consulted
+        source = find_triton_source(capture, capture_digest, tables, roots, consulted, transaction)
+        if source is not None:
+            return source
     return _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
 
 
@@ -126,8 +132,6 @@ def _make_source(
     unit, toolchain = finding.unit, choose_toolchain(capture)
     definition = finding.definition
     language = toolchain.language if definition else capture.kernel.language
-    if finding.outcome is Outcome.TRITON_KERNEL:
-        language = Language.TRITON
     files: tuple[SourceFile, ...] = ()
     if definition is not None and finding.assembly is not None:
         language = Language.ASSEMBLY

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.line_tables import LineTables
     from kerncap_stages.locate.wanted import Wanted
 
-_TRITON_KERNEL = re.compile(
-    rb"^[ \t]*@(?!cuda\.|numba\.)[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)",
-    re.MULTILINE,
-)
 _LINE_END = b"\n"
 _MAX_HINTS = 3
 
@@ -179,18 +175,3 @@ def _find_moved(path: Path, roots: Sequence[Path], consulted: Consulted) -> list
         for place in places:
             consulted.note_absent_file(place)
     return []
-
-
-def is_triton_kernel(roots: Sequence[Path], base: str, consulted: Consulted) -> bool:
-    """Whether a Python file below ``roots`` defines a jitted function with the kernel's name.
-
-    Triton may append a suffix to a function's name for a specialisation.
-    """
-    for root in roots:
-        for path in consulted.list_sources(root) if root.is_dir() else ():
-            text = consulted.read(path) if path.suffix == ".py" else None
-            for match in _TRITON_KERNEL.finditer(text or b""):
-                function = match[1].decode()
-                if base == function or base.startswith(function + "_0d"):
-                    return True
-    return False

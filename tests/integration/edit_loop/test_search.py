@@ -15,6 +15,7 @@ from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
+from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 
@@ -122,7 +123,8 @@ def test_every_failure_is_a_case_with_a_next_step(store, demo_tree, tmp_path):
     assert found.outcome is Outcome.NO_SOURCE_TRAIL
     (empty / "k.py").write_text("import triton\n\n@triton.jit\ndef add_kernel(x, n):\n    pass\n")
     found = run_locate(store, publish(store, code, "add_kernel"), Options((empty,)))[1]
-    assert found.outcome is Outcome.TRITON_KERNEL
+    assert (found.outcome, found.language) == (Outcome.FOUND, Language.TRITON)
+    assert "its program recorded nothing" in found.explanation
     with_lines = device_code(
         folder / "src/matvec.hip", tmp_path / "g.hsaco", f"-I{folder}/include", "-gline-tables-only"
     )

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from triton_package import PROGRAMS, judge
+from triton_package import PROGRAMS, generate_and_judge, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +80,8 @@ def test_kernels_of_one_name_are_told_apart(with_triton):
         values(with_triton.show(digest)["kernel"]["triton"]["constexprs"])["FACTOR"] for digest in digests
     ]
     assert factors == ["3.0", "5.0"]
+    project = with_triton.folder / "project"
+    generate_and_judge(with_triton, digests[1], project, ("* FACTOR", "* (FACTOR - 2)"))
 
 
 def test_a_kernel_of_an_executed_string_has_its_source(with_triton):
@@ -100,9 +102,8 @@ def test_a_kernel_of_an_executed_string_has_its_source(with_triton):
     (digest,) = with_triton.capture("cell", sys.executable, script)
     (function,) = with_triton.show(digest)["kernel"]["triton"]["functions"]
     assert function["path"].endswith("<cell 1>")
-    source = with_triton.run("locate", digest).must().digests[0]
     project = with_triton.folder / "project"
-    with_triton.run("generate", source, "-o", project).must()
+    generate_and_judge(with_triton, digest, project, ("+ 1.0", "+ 2.0"))
     assert "def cell(x):" in (project / "kernel_variant.py").read_text()
 
 
@@ -256,17 +257,27 @@ def test_a_failure_of_the_recorder_is_told_and_harms_nothing(with_triton):
     assert "is a Triton kernel" in source.err
 
 
-def test_without_the_recorder_the_line_table_tells_the_language(with_triton):
+def test_without_the_recorder_the_line_table_and_the_sources_tell(with_triton):
     script = write(with_triton.folder, "apart.py", f"""
         import subprocess, sys
         path = {with_triton.variables["PYTHONPATH"].split(":")!r}
-        start = f"import sys; sys.path[:0] = {{path!r}}; sys.argv = ['kernels.py', 'softmax']; "
+        start = f"import sys; sys.path[:0] = {{path!r}}; sys.argv = ['kernels.py', 'add']; "
         start += "exec(compile(open({str(KERNELS)!r}).read(), {str(KERNELS)!r}, 'exec'))"
         sys.exit(subprocess.run([sys.executable, "-E", "-c", start]).returncode)
         """)  # fmt: skip
-    (digest,) = with_triton.capture("softmax_kernel", sys.executable, script)
-    located = with_triton.run("locate", digest).must()
+    # A kernel of the same name in C++: the line table says that it is another one.
+    write(with_triton.folder, "other.hip", 'extern "C" __global__ void add_kernel(float* x) {}')
+    (digest,) = with_triton.capture("add_kernel", sys.executable, script)
+    located = with_triton.run("locate", digest, "--source-dir", with_triton.folder).must()
     assert "compiled from" in located.err
-    assert "kernels.py" in located.err
     assert "-E" in located.err
-    assert with_triton.show(located.digests[0])["language"] == "triton"
+    source = with_triton.show(located.digests[0])
+    assert (source["language"], source["outcome"]) == ("triton", "found")
+    definition = source["definition"]
+    assert (definition["path"], definition["qualified_name"]) == (str(KERNELS), "add_kernel")
+    assert definition["via_line_table"]
+    assert [each["name"] for each in definition["parameters"]][-3:] == ["BLOCK", "LOW", "CHANGE"]
+    assert [file["path"] for file in source["files"]] == [str(KERNELS), str(PROGRAMS / "shapes.py")]
+    made = with_triton.run("generate", located.digests[0], "-o", with_triton.folder / "project").must()
+    assert "how Triton compiled the kernel was not recorded" in made.err
+    assert (with_triton.folder / "project/kernel_variant.s").exists()

@@ -1,32 +1,136 @@
-"""Which Python functions are taken for Triton kernels."""
+"""Which Python functions are taken for Triton kernels, and which files they reach."""
 
 from __future__ import annotations
+
+import textwrap
 
 import pytest
 
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.line_tables import LineTables
-from kerncap_stages.locate.search import find_by_line_tables, find_told_line, is_triton_kernel
+from kerncap_stages.locate.python_kernels import find_python_kernels
+from kerncap_stages.locate.search import find_by_line_tables, find_told_line
+
+WRAPPER = "import triton\n\ndef make(fn):\n    return triton.jit(fn)\n"
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+
+def find(folder, name="axpy", arguments=None, tables=LineTables()):  # noqa: B008 - frozen
+    return find_python_kernels((folder,), name, arguments, tables, Consulted())
 
 
 @pytest.mark.parametrize(
-    ("decorator", "is_triton"),
+    ("head", "decorator", "is_triton"),
     [
-        ("triton.jit", True),
-        ("jit", True),
-        ("triton.jit(debug=True)", True),
-        ("cuda.jit", False),
-        ("numba.jit", False),
+        ("import triton", "triton.jit", True),
+        ("import triton as tr", "tr.jit(debug=True)", True),
+        ("from triton import jit as compile_it", "compile_it", True),
+        ("from triton.experimental import gluon", "gluon.jit", True),
+        ("import triton, functools\nmine = functools.partial(triton.jit, noinline=True)", "mine", True),
+        ("from wrapper import make as mine", "mine", True),
+        ("from wrapper import triton as tr", "tr.jit", True),
+        ("from wrapper import *", "make", True),
+        ("try:\n    import triton\nexcept ImportError:\n    triton = None", "triton.jit", True),
+        ("from numba import cuda", "cuda.jit", False),
+        ("import numba", "numba.jit", False),
+        ("from numba import jit", "jit", False),
+        ("import cutlass.cute as triton", "triton.jit", False),
+        ("import triton", "triton.heuristics({})", False),
     ],
 )
-def test_only_functions_that_triton_compiles(tmp_path, decorator, is_triton):
-    (tmp_path / "kernels.py").write_text(f"@{decorator}\ndef axpy(x, y):\n    pass\n")
-    assert is_triton_kernel((tmp_path,), "axpy", Consulted()) == is_triton
+def test_only_functions_that_triton_compiles(tmp_path, head, decorator, is_triton):
+    write(tmp_path, wrapper=WRAPPER, kernels=f"{head}\n\n@{decorator}\ndef axpy(x, y):\n    pass\n")
+    assert bool(find(tmp_path)) == is_triton
+
+
+def test_a_function_that_is_given_to_the_compiler_by_a_call(tmp_path):
+    write(tmp_path, kernels="import triton\n\ndef axpy(x):\n    pass\n\nkernel = triton.jit(axpy)\n")
+    (found,) = find(tmp_path)
+    assert (found.qualified_name, found.line, found.last_line) == ("axpy", 3, 4)
+
+
+def test_a_part_of_a_name_is_no_kernel_and_a_specialised_name_is(tmp_path):
+    text = "import triton\n\nclass Made:\n    @triton.jit\n    def axpy(x, N: tl.constexpr):\n        pass\n"
+    write(tmp_path, kernels=text)
+    assert not find(tmp_path, "axpy_backward")
+    assert not find(tmp_path, "my_axpy")
+    (found,) = find(tmp_path, "axpy_0d1d2de")
+    assert found.qualified_name == "Made.axpy"
+    assert found.parameters == (("x", ""), ("N", "tl.constexpr"))
+
+
+def test_parameters_tell_functions_of_one_name_apart(tmp_path):
+    text = "import triton\n\n@triton.jit\ndef axpy({}):\n    pass\n"
+    write(tmp_path, few=text.format("x"), many=text.format("x, y, z, a, b, N: 'tl.constexpr'"))
+    assert [each.path.name for each in find(tmp_path, arguments=6)] == ["many.py"]
+    assert len(find(tmp_path, arguments=2)) == 2  # the number 1 is no argument: either may be meant
+
+
+def test_the_line_table_names_the_function_whatever_the_kernel_is_called(tmp_path):
+    text = "import triton\n\n@triton.jit(repr=name)\ndef axpy(x):\n    pass\n"
+    write(tmp_path, kernels=text, other=text)
+    tables = LineTables((tmp_path / "other.py",), (tmp_path / "other.py", 4))
+    (found,) = find(tmp_path, "kernel_of_64", tables=tables)
+    assert found.path.name == "other.py"
+    assert found.by_line_table
+
+
+@pytest.mark.parametrize("packages", [(), ("app", "app/deep")])
+def test_all_files_that_a_kernel_reaches(tmp_path, packages):
+    for package in packages:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    write(
+        tmp_path,
+        app__kernels="""
+            import triton, triton.language as tl, os, unused
+            import app.deep.more as more
+            from . import helpers
+            from .helpers import twice as double
+
+            @triton.jit
+            def axpy(x, y):
+                tl.store(y, double(tl.load(x)) + helpers.half(2) + more.LIMIT)
+            """,
+        app__helpers="""
+            import triton
+            from .constants import SCALE
+            from app.other import unreached
+
+            @triton.jit
+            def twice(x):
+                return x * SCALE
+
+            def half(x):
+                return x / 2
+            """,
+        app__constants="SCALE = 2\n",
+        app__deep__more="from ..limits import *\n",
+        app__limits="LIMIT = 3\n",
+        app__other="unreached = 1\n",
+        unused="",
+    )
+    (found,) = find(tmp_path)
+    names = [str(path.relative_to(tmp_path)) for path in found.files]
+    assert names[0] == "app/kernels.py"
+    assert sorted(names[1:]) == ["app/constants.py", "app/helpers.py", "app/limits.py"]
+
+
+def test_files_that_are_no_python_of_today_are_passed_over(tmp_path):
+    write(tmp_path, old="print 'x'\ndef axpy(x): pass\n", deep="x = " + "(" * 5000 + "\ndef axpy(): pass\n")
+    write(tmp_path, loop="from loop import axpy\ndef f():\n    @axpy\n    def axpy(x): axpy(x)\n")
+    assert find(tmp_path) == []
 
 
 @pytest.mark.parametrize("suffix", [".py", ".cu"])
-def test_line_numbers_of_python_lead_to_no_definition(tmp_path, suffix):
+def test_line_numbers_of_python_lead_to_no_definition_in_cpp(tmp_path, suffix):
     path = tmp_path / f"attention{suffix}"
     path.write_text("import triton\n\n@triton.jit\ndef axpy(x, y):\n    pass\n")
     tables, name = LineTables((path,), (path, 4)), parse_kernel_name("axpy")
