@@ -13,6 +13,7 @@ from kerncap_stages.locate.argument_layouts import (
     read_held_addresses,
 )
 from kerncap_stages.validate.arguments.parts import Pointer
+from kerncap_stages.validate.arguments.triton_pointers import find_triton_pointers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +31,10 @@ def find_pointers(store: ReadsObjects, capture: Capture, source: Source | None) 
 
     Types come from the kernel's symbol, in which templates and aliases are resolved. Names, layouts of
     structs, and types of ``extern "C"`` kernels come from the source. The rest comes from debug information:
-    of the captured code, or of code that kc-locate compiled.
+    of the captured code, or of code that kc-locate compiled. Triton's signature tells all of a Triton kernel.
     """
+    if capture.kernel.triton is not None:
+        return find_triton_pointers(capture, capture.kernel.triton)
     explicit = list_explicit_slots(capture.kernel)
     written = source.definition.parameters if source is not None and source.definition is not None else ()
     names = [parameter.name for parameter in written] if len(written) == len(explicit) else []
