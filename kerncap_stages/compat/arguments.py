@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import Refused, UsageError
+from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LANGUAGES = ("hip", "cuda", "triton")
+TRITON_BACKENDS = ("hsa", "python")
 _SHELL_WORDS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
 
@@ -39,17 +40,17 @@ def split_command(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def check_language(language: str | None, triton_backend: str) -> None:
-    """Raise UsageError for an unknown value, Refused for the Python capture backend."""
+def check_language(language: str | None, triton_backend: str) -> list[str]:
+    """Return what the user should know of these values. Raises UsageError for an unknown one."""
     if language is not None and language not in LANGUAGES:
         raise UsageError(f"unknown language {language!r}", hint="hip, cuda or triton; or leave it out")
-    if triton_backend == "python":
-        raise Refused(
-            "the Python capture backend is not offered: every kernel is captured at the HSA level",
-            hint="leave --triton-backend out, or pass hsa",
+    if triton_backend not in TRITON_BACKENDS:
+        raise UsageError(
+            f"unknown Triton backend {triton_backend!r}", hint="hsa or python; they do the same here"
         )
-    if triton_backend != "hsa":
-        raise UsageError(f"unknown Triton backend {triton_backend!r}", hint="hsa is the only one")
+    if triton_backend == "python":
+        return ["--triton-backend python does what hsa does: kernels are captured below Python"]
+    return []
 
 
 def read_command(cmd: Sequence[str] | str) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ class Kerncap:
         kernel, counted from 0; -1 is the first. ``output``: the project's folder; the default is
         ``./isolated/<kernel_name>``. ``language``: ``hip``, ``cuda`` or ``triton``; by default it is
         detected. ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``, also with ``-D``.
+        ``triton_backend``: ``hsa`` or ``python``, which do the same.
         ``timeout``: end the program after this many seconds; it always ends once the dispatch is captured.
         ``force``: overwrite edited files of the project. ``on_step``: called after each step.
 
@@ -88,11 +89,11 @@ class Kerncap:
             raise UsageError(
                 "the name of a kernel is needed, not an empty text", hint="`kerncap profile` lists kernels"
             )
-        check_language(language, triton_backend)
+        notes = check_language(language, triton_backend)
         check_seconds("timeout", timeout)
         if dispatch < -1:
             raise UsageError(f"dispatch {dispatch}: they are numbered from 0; -1 is the first")
-        return extract_kernel(
+        result = extract_kernel(
             self._store,
             read_command(cmd),
             kernel_name,
@@ -105,6 +106,8 @@ class Kerncap:
             force=force,
             on_step=on_step or (lambda _step: None),
         )
+        result.notes.extend(notes)
+        return result
 
     def replay(
         self,

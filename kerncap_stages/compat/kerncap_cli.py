@@ -18,6 +18,7 @@ from kerncap_stages.cli.options import (
     VersionOption,
     make_stage_app,
 )
+from kerncap_stages.compat.arguments import check_language
 from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.completion import complete_kernel
 from kerncap_stages.compat.documented import (
@@ -133,7 +134,7 @@ DefinesOption = Annotated[
     ),
 ]
 TritonBackendOption = Annotated[
-    str, typer.Option("--triton-backend", metavar="hsa", help="hsa only; `python` is refused.")
+    str, typer.Option("--triton-backend", metavar="hsa|python", help="Both do the same: no effect.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
 
@@ -177,6 +178,8 @@ def extract(
     )
     if os.environ.get("KERNCAP_SNAPSHOT_CHUNK_BYTES"):
         say("note: KERNCAP_SNAPSHOT_CHUNK_BYTES has no effect: kc-capture --max-memory bounds every copy")
+    for note in check_language(language, triton_backend):
+        say(f"note: {note}")
     if json:
         print_json(asdict(result))
     else:
@@ -284,7 +287,7 @@ def _report(result: ExtractResult) -> None:
     if result.can_recompile:
         edited, built = name_edited_and_built(result.generated_files)
         print(
-            f"  # edit {edited} and deps/\n"
+            f"  # edit {edited} and {'triton_sources/' if edited.endswith('.py') else 'deps/'}\n"
             f"  make recompile           # rebuild this kernel alone: {built}\n"
             "  make run-variant         # replay the rebuilt kernel"
         )

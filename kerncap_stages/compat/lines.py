@@ -27,6 +27,10 @@ MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "num
 def name_edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     """Name the file of a project to edit, and the file that ``make recompile`` makes of it."""
     names = {Path(path).name for path in files}
+    if "kernel_variant.py" in names:
+        return "kernel_variant.py", "candidate.hsaco (CUDA: candidate.cubin)"
+    if "kernel_variant.s" in names:
+        return "kernel_variant.s", "optimized.hsaco"
     if "kernel_variant.cu" not in names:
         return "kernel_variant.cpp", "optimized.hsaco"
     # In a project clang only makes PTX; the Makefile runs ptxas if there is one.

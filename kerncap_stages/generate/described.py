@@ -11,6 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.generate.triton_names import make_constants
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.memory import MemoryKind
 
@@ -183,7 +184,7 @@ def _describe_triton(capture: Capture) -> dict[str, Any]:
         return {}
     return {
         "triton_user_name": triton.function_name,
-        "constexpr_values": {value.name: value.text for value in triton.constexprs},
+        "constexpr_values": make_constants(triton),
     }
 
 

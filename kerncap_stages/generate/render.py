@@ -18,6 +18,7 @@ from kerncap_stages.generate.quoting import (
     read_target_name,
 )
 from kerncap_stages.generate.templates import make_environment
+from kerncap_stages.generate.triton_names import make_name_map
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
@@ -84,9 +85,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
     kind = first.triton or choose_kind(capture)
-    files = describe_capture(capture, "capture", first.contents)
-    for number, part in enumerate(parts[1:], 2):
-        files |= describe_capture(part.capture, f"capture/kernel-{number}", part.contents)
+    files, copied = _describe_captures(parts)
     digests: dict[str, str] = {}
     if found is not None and found.language not in (Language.ASSEMBLY, Language.TRITON):
         for part in parts:
@@ -128,6 +127,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
     return Rendered(
         files=files,
         copied={
+            **copied,
             kind.code: str(capture.code_digest),
             **{name: digests[original] for original, name in build.placed.items()},
         },
@@ -146,6 +146,18 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
 def has_one_kernel(parts: Sequence[Part]) -> bool:
     """Whether all captures are of one kernel: they are the cases of one project."""
     return len({(part.capture.kernel.mangled_name, part.capture.code_digest) for part in parts}) == 1
+
+
+def _describe_captures(parts: Sequence[Part]) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Make the files in `capture/`: contents by path, and digests of stored files by path."""
+    files: dict[str, bytes] = {}
+    copied: dict[str, str] = {}
+    for number, part in enumerate(parts, 1):
+        folder = "capture" if number == 1 else f"capture/kernel-{number}"
+        named, stored = make_name_map(part.capture, folder)
+        files |= {**describe_capture(part.capture, folder, part.contents), **named}
+        copied |= stored
+    return files, copied
 
 
 def _make_checks(parts: Sequence[Part]) -> Iterator[str]:

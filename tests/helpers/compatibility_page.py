@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/compatibility.md"
-JSON_TYPES = {"text": str, "number": (int, float), "boolean": bool, "list": list}
+JSON_TYPES = {"text": str, "number": (int, float), "boolean": bool, "list": list, "object": dict}
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -36,7 +36,7 @@ def values_at(value: object, path: str) -> list[object]:
     found = [value]
     for part in path.split("."):
         name = part.removesuffix("[]")
-        found = [each[name] for each in found]
+        found = [each[name] for each in found] if name else found
         if name != part:
             found = [item for each in found for item in each]
     assert found, path

@@ -174,7 +174,9 @@ def rendered():
 @cache
 def rendered_triton():
     kernel = manifest_examples.triton_kernel()
-    capture = manifest_examples.capture().model_copy(update={"kernel": kernel})
+    example = manifest_examples.capture()
+    launch = example.launch.model_copy(update={"triton": manifest_examples.triton_launch()})
+    capture = example.model_copy(update={"kernel": kernel, "launch": launch})
     project = TritonProject(capture, {"kernel_variant.py": b"", "triton_sources/shapes.py": b""}, b"")
     return render([Part(manifest_examples.digest("capture"), capture, None, triton=project)])
 
@@ -183,12 +185,14 @@ def rendered_triton():
 def test_each_file_of_the_page_is_in_a_project(row):
     project = rendered()
     path = code(row[0])[0]
-    paths = {*project.files, *project.copied, *rendered_triton().files}
+    triton = rendered_triton()
+    paths = {*project.files, *project.copied, *triton.files, *triton.copied}
     made_later = {"optimized.hsaco", "candidate.hsaco", "output/"}
     there = any(each == path or each.startswith(path) for each in paths)
     assert there == (row[1] != "refused" and path not in made_later)
     if code(row[2]):
-        assert_types(json.loads(project.files[path]), row[2])
+        files = project.files if path in project.files else triton.files
+        assert_types(json.loads(files[path]), row[2])
 
 
 def test_files_of_the_project_to_the_letter():

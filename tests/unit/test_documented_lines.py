@@ -22,11 +22,13 @@ from kerncap_stages.manifests.validation import Mode, Tolerance
     ("files", "ptxas", "named"),
     [
         (["kernel_variant.cpp", "vfs.yaml"], None, ("kernel_variant.cpp", "optimized.hsaco")),
+        (["kernel_variant.s"], None, ("kernel_variant.s", "optimized.hsaco")),
+        (["kernel_variant.py"], None, ("kernel_variant.py", "candidate.hsaco (CUDA: candidate.cubin)")),
         (["kernel_variant.cu"], None, ("kernel_variant.cu", "optimized.cubin")),
         (["kernel_variant.cu", "vfs.yaml"], "/bin/ptxas", ("kernel_variant.cu", "optimized.cubin")),
         (["kernel_variant.cu", "vfs.yaml"], None, ("kernel_variant.cu", "optimized.ptx")),
     ],
-    ids=["hip", "nvcc", "clang", "clang without ptxas"],
+    ids=["hip", "assembly", "triton", "nvcc", "clang", "clang without ptxas"],
 )
 def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, ptxas, named, monkeypatch):
     monkeypatch.setattr(lines, "find_cuda_tool", lambda _name: ptxas)

@@ -53,7 +53,7 @@ assert (loose.mode, loose.atol, loose.passed) == ("numeric", 1e-3, True)
 REFUSALS = """
 import sys
 from kerncap import Kerncap
-from kerncap_stages.errors import AnswerIsNo, ArtifactError, KerncapError, ProgramError, Refused, UsageError
+from kerncap_stages.errors import AnswerIsNo, ArtifactError, KerncapError, ProgramError, UsageError
 
 kc = Kerncap(store="own-store")
 app, project = sys.argv[1:]
@@ -65,7 +65,7 @@ for error, call in [
     (ProgramError, lambda: kc.profile(["./no-such-program"])),
     (AnswerIsNo, lambda: kc.profile(["true"])),
     (UsageError, lambda: kc.extract("k", [app], language="fortran")),
-    (Refused, lambda: kc.extract("k", [app], triton_backend="python")),
+    (UsageError, lambda: kc.extract("k", [app], triton_backend="cuda")),
     (UsageError, lambda: kc.extract("k", [app], dispatch=-2)),
     (UsageError, lambda: kc.extract("k", [app], source_dir="no-such-folder")),
     (AnswerIsNo, lambda: kc.extract("no_such_kernel", [app])),
@@ -172,7 +172,7 @@ def test_replay_takes_its_flags(shell, project, command):
         ("kerncap extract k", 2, "--cmd"),
         ("kerncap extract k --cmd 'A=1 ./app'", 2, "env A=1"),
         ('kerncap extract k --cmd "./app \'x"', 2, "cannot be split"),
-        ("kerncap extract k --cmd ./app --triton-backend python", 1, "HSA level"),
+        ("kerncap extract k --cmd ./app --triton-backend cuda", 2, "hsa or python"),
         ("kerncap extract k --cmd ./app --language fortran", 2, "hip, cuda or triton"),
         ("kerncap replay ./absent", 1, "does not exist"),
         ("kerncap validate .", 1, "is not a generated project"),
