@@ -123,6 +123,7 @@ def _make_script(capture: Capture, triton: TritonKernel, modules: TritonModules)
             for value in triton.options
             if value.name not in _FOUND_ANEW and "." not in value.type_name
         },
+        "num_ctas": next((write_value(each) for each in triton.options if each.name == "num_ctas"), "1"),
         "environment": dict(triton.environment),
         "arguments": call.arguments,
         "regions": call.regions,

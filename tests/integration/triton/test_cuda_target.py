@@ -103,3 +103,10 @@ def test_a_project_compiles_the_same_instructions(compiled, tmp_path):
     shape = json.loads((folder / "candidate.shape.json").read_text())
     assert shape["block_work_items"] == [256, 1, 1]
     assert str(PROGRAMS) not in (folder / "kernel_variant.py").read_text()
+    # A variant is launched in the captured clusters.
+    script = folder / "reproducer.py"
+    script.write_text(script.read_text().replace("'num_ctas': 1,", "'num_ctas': 2,"))
+    words = [sys.executable, script]
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "num_ctas must stay 1" in done.stderr
