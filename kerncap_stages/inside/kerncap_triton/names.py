@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from typing import TYPE_CHECKING, Any, Iterator
+from collections import ChainMap
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
 from .values import get_function, is_tritons, read_text
 
@@ -19,11 +20,10 @@ def find_used(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names that a function reads from outside, with what they stand for: ``x``, ``module.x``."""
     function = get_function(value)
     definition: Any = ast.parse(read_text(value) or "").body[0]
-    known = dict(function.__globals__)
-    known.update(_read_closure(function))
-    yield from _find_names([definition.args], known)  # defaults and annotations
+    known = ChainMap(_read_closure(function), function.__globals__)  # a copy of a large module's costs time
+    yield from _find_names([definition.args], known, set())  # defaults and annotations
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
-    yield from _find_names(definition.body, {name: known[name] for name in known.keys() - local})
+    yield from _find_names(definition.body, known, local)
 
 
 def _read_closure(function: FunctionType) -> dict[str, Any]:
@@ -36,12 +36,12 @@ def _read_closure(function: FunctionType) -> dict[str, Any]:
     return found
 
 
-def _find_names(nodes: list[Any], known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _find_names(nodes: list[Any], known: Mapping[str, Any], local: set[str]) -> Iterator[tuple[str, Any]]:
     waiting: list[ast.AST] = list(nodes)
     while waiting:
         node = waiting.pop()
         path = _read_path(node)
-        if path is None or path[0] not in known:
+        if path is None or path[0] in local or path[0] not in known:
             waiting += ast.iter_child_nodes(node)
         else:
             yield _follow(path, known[path[0]])
