@@ -168,6 +168,15 @@ BlockOption = Annotated[
     str | None,
     typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
 ]
+ConfigurationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--configuration",
+        metavar="NAME=VALUE,...",
+        help="Only Triton kernels that were compiled with these constants, num_warps and num_stages, as a "
+        "profile lists them.",
+    ),
+]
 PostOption = Annotated[
     bool, typer.Option("--post/--no-post", help="Also capture the memory as the kernel leaves it.")
 ]

@@ -17,7 +17,7 @@ from kerncap_stages.errors import ProgramTimedOut, UsageError
 from kerncap_stages.manifests.capture import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from kerncap_stages.collect.program import ProgramSpec
     from kerncap_stages.digest import Digest
@@ -38,6 +38,7 @@ class CaptureOptions:
     wait_s: float = 60.0
     timeout_s: float | None = None
     memory_bytes: int = 512 << 20
+    configuration: Mapping[str, str] = field(default_factory=dict)  # values that a Triton kernel must have
     with_trials: bool = False  # an autotuner's trials are dispatches as any other
     warn: Callable[[str], None] = field(default=lambda _text: None)
     progress: Callable[[int, int], None] = field(default=lambda _done, _total: None)
@@ -54,25 +55,15 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     if len(options.selections) > MAX_RULES:
         raise UsageError(f"one run captures at most {MAX_RULES} kernels", hint="use several runs")
     rules = [KernelRule.from_selection(selection) for selection in options.selections]
-    flags = (
-        (0 if options.with_post else WelcomeFlag.NO_POST)
-        | (WelcomeFlag.REACHABLE if options.reachable_only else 0)
-        | (WelcomeFlag.HOLD if options.hold else 0)
-    )
-    settings = LibrarySettings(
-        Mode.CAPTURE,
-        rules=[rule.rule for rule in rules],
-        flags=flags,
-        wait_ms=int(options.wait_s * 1000),
-        memory_bytes=options.memory_bytes,
-        with_trials=options.with_trials,
-    )
+    settings = _make_settings(options, rules)
     context = CaptureContext(
         store=store,
         program=lambda: collector.program.describe(),
         find_triton=lambda code_object, transaction: collector.triton.find(code_object, transaction),
         find_rtc=lambda codes, transaction: collector.rtc.find(codes, transaction),
         read_triton_calls=lambda process_id: collector.triton.read_calls(process_id),
+        find_configuration=lambda symbol, checksum: collector.triton.find_configuration(symbol, checksum),
+        configuration=options.configuration,
         parents=options.parents,
         with_post=options.with_post,
         reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,
@@ -128,6 +119,23 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
 
 def _name_wanted(options: CaptureOptions) -> str:
     return "launch shapes" if all(each.by_case for each in options.selections) else "dispatches"
+
+
+def _make_settings(options: CaptureOptions, rules: list[KernelRule]) -> LibrarySettings:
+    flags = (
+        (0 if options.with_post else WelcomeFlag.NO_POST)
+        | (WelcomeFlag.REACHABLE if options.reachable_only else 0)
+        | (WelcomeFlag.HOLD if options.hold else 0)
+        | (WelcomeFlag.CHECKSUMS if options.configuration else 0)
+    )
+    return LibrarySettings(
+        Mode.CAPTURE,
+        rules=[rule.rule for rule in rules],
+        flags=flags,
+        wait_ms=int(options.wait_s * 1000),
+        memory_bytes=options.memory_bytes,
+        with_trials=options.with_trials,
+    )
 
 
 def _tell_end(options: CaptureOptions, collector: Collector, *, is_whole: bool) -> None:

@@ -31,14 +31,14 @@ from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kerncap_stages.collect import protocol
     from kerncap_stages.collect.modules import Module, Modules
     from kerncap_stages.collect.selection import KernelRule
     from kerncap_stages.manifests.environment import Environment, Program
     from kerncap_stages.manifests.rtc import RtcProgram
-    from kerncap_stages.manifests.triton import TritonKernel
+    from kerncap_stages.manifests.triton import TritonConfiguration, TritonKernel
     from kerncap_stages.store import MemoryWriter, Store, Transaction
 
 
@@ -60,6 +60,9 @@ class CaptureContext:
     find_rtc: Callable[[Sequence[Digest], Transaction], RtcProgram | None] = lambda _codes, _transaction: None
     # the launches that the Python of a process recorded
     read_triton_calls: Callable[[int], list[dict[str, Any]]] = lambda _process_id: []
+    # what Triton compiled a code object with, by its kernel and checksum, and what is wanted
+    find_configuration: Callable[[str, int], TritonConfiguration | None] = lambda _symbol, _checksum: None
+    configuration: Mapping[str, str] = field(default_factory=dict)
     parents: tuple[Digest, ...] = ()
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     with_post: bool = True

@@ -51,6 +51,8 @@ class ProcessSummary:
     trials: int = 0  # of an autotuner, which are left out
     # (grid in work-groups, block) of the latest dispatch that each selection excluded by its shape
     other_shapes: list[tuple[Dim3, Dim3]] = field(default_factory=list)
+    # of loaded kernels with a name that is wanted, but not compiled so; empty for one that is not Triton's
+    other_configurations: list[str] = field(default_factory=list)
     dispatches: int = 0
     uninterceptable_queues: int = 0
     unlisted: int = 0  # dispatches of kernels that no loaded code object lists

@@ -17,6 +17,7 @@ from kerncap_stages.collect.facts import Facts
 from kerncap_stages.collect.modules import Modules
 from kerncap_stages.collect.protocol import FailureCode, StreamKind
 from kerncap_stages.collect.selection import KernelRule, find_first_rule, make_answers
+from kerncap_stages.collect.triton_configurations import WantedConfiguration
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -60,6 +61,7 @@ class CaptureSession:
         self._streams: dict[int, Stream] = {}
         self._pieces: deque[Piece] = deque()  # oldest first
         self._folder = TemporaryFolder("code")
+        self._configuration = WantedConfiguration(context.configuration, context.find_configuration)
 
     def handle(self, message: protocol.UpMessage) -> None:
         """Handle a message. Raises ProtocolError if the protocol does not allow it here."""
@@ -123,6 +125,7 @@ class CaptureSession:
                 other_shapes=[
                     shape for i in range(len(self._rules)) if (shape := shared.read_other_shape(i))
                 ],
+                other_configurations=self._configuration.others,
                 dispatches=shared.dispatches,
                 uninterceptable_queues=shared.uninterceptable_queues,
                 unlisted=shared.unlisted,
@@ -137,7 +140,7 @@ class CaptureSession:
         matches = []
         for kernel in module.kernels:
             rule = find_first_rule(self._rules, kernel.mangled, kernel.demangled)
-            if rule is not None:
+            if rule is not None and self._configuration.fits(kernel.mangled, module.checksum):
                 matches.append((kernel.number, rule))
         if matches and self._facts.xnack:
             matches = []

@@ -35,6 +35,7 @@ _OF_A_GRAPH = (
     "capture a dispatch of the kernel outside of a graph (`--dispatch N`; many programs have an option that "
     "turns graphs off), or in another graph: docs/cuda.md says which graphs can be captured"
 )
+_CONFIGURATIONS = 8  # that a message lists
 _REFUSED = "to capture another dispatch of the kernel: `--dispatch N`"
 
 
@@ -140,6 +141,15 @@ def _explain_no_dispatch(
             f"{what} dispatched kernels that match {pattern!r} only where an autotuner tried configurations, "
             f"{count(trials, 'time')}",
             hint="`--trials` captures such dispatches, too",
+        )
+    configurations = [each for process in processes for each in process.other_configurations]
+    if configurations:
+        named = list(dict.fromkeys(filter(None, configurations)))
+        loaded = "; ".join(named[:_CONFIGURATIONS]) or "none that Triton compiled"
+        return AnswerIsNo(
+            f"{what} loaded kernels that match {pattern!r}, but none with the values of `--configuration`: "
+            f"{loaded}{' ...' if len(named) > _CONFIGURATIONS else ''}",
+            hint="`kc-show` of a profile lists the configurations of each kernel that ran",
         )
     other_shapes = [shape for process in processes for shape in process.other_shapes]
     if other_shapes:

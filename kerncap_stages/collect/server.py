@@ -19,7 +19,7 @@ from kerncap_stages.collect import cuda_injection
 from kerncap_stages.collect.connection import TICK_S, Connection, LibrarySettings
 from kerncap_stages.collect.left_behind import SOCKET, LeftBehind, find_left_behind, name_left_behind
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
-from kerncap_stages.collect.protocol import Mode, decode_up
+from kerncap_stages.collect.protocol import Mode, WelcomeFlag, decode_up
 from kerncap_stages.collect.rtc_records import RtcRecords
 from kerncap_stages.collect.triton_records import TritonRecords
 from kerncap_stages.errors import KerncapError
@@ -116,6 +116,7 @@ class Collector:
             [find_native_file(f"libkerncap_{name}.so") for name in ("hsa", "cuda") if name in built],
             selections=self._selections,
             whole=record,
+            by_configuration=bool(self.settings.flags & WelcomeFlag.CHECKSUMS),
             tell_trials=not self.settings.with_trials,
         )
 

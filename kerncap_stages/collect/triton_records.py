@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kerncap_stages import inside
-from kerncap_stages.collect.triton_configurations import read_configurations
+from kerncap_stages.collect.triton_configurations import find_configuration, read_configurations
 from kerncap_stages.collect.triton_launches import read_calls
 from kerncap_stages.digest import FileRef
-from kerncap_stages.inside.kerncap_triton.files import BRIEF, ERRORS, FOLDER, RECORD, RECORD_SUFFIX, WHOLE
+from kerncap_stages.inside.kerncap_triton.files import (
+    BOTH,
+    BRIEF,
+    ERRORS,
+    FOLDER,
+    RECORD,
+    RECORD_SUFFIX,
+    WHOLE,
+)
 from kerncap_stages.inside.kerncap_triton.launches import RULES
 from kerncap_stages.inside.kerncap_triton.libraries import LIBRARIES
 from kerncap_stages.inside.kerncap_triton.trials import TRIALS
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from kerncap_stages.collect.triton_configurations import CodeKey
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Selection
+    from kerncap_stages.manifests.triton import TritonConfiguration
     from kerncap_stages.store import Transaction
 
 _PYTHON_PATH = "PYTHONPATH"
@@ -50,21 +59,22 @@ class TritonRecords:
         *,
         selections: Sequence[Selection] = (),
         whole: bool = True,
+        by_configuration: bool = False,
         tell_trials: bool = True,
     ) -> dict[str, str]:
         """Return the variables that make the program's Python record its Triton kernels.
 
         program: its whole environment otherwise. libraries: the capture libraries, one of which the program
         loads. selections: which kernels' launches are recorded. whole: kernels are recorded so
-        that they can be compiled again, not only told from each other. tell_trials: the
-        capture library is told of an autotuner's trials.
+        that they can be compiled again, not only told from each other. by_configuration: both.
+        tell_trials: the capture library is told of an autotuner's trials.
         """
         rules = [(each.match.value, each.pattern or "", each.grid_blocks) for each in selections]
         ours = str(Path(inside.__file__).parent)
         theirs = program.get(_PYTHON_PATH)
         return {
             FOLDER: str(self._folder),
-            RECORD: WHOLE if whole else BRIEF,
+            RECORD: BOTH if by_configuration else WHOLE if whole else BRIEF,
             LIBRARIES: "\n".join(map(str, libraries)),
             TRIALS: "1" if tell_trials else "",
             RULES: json.dumps(rules),
@@ -100,6 +110,10 @@ class TritonRecords:
     def read_configurations(self) -> dict[CodeKey, dict[str, Any]]:
         """Return what a profile tells of kernels, by their names and the checksums of their code objects."""
         return read_configurations(self._folder)
+
+    def find_configuration(self, symbol: str, checksum: int) -> TritonConfiguration | None:
+        """Return what a code object was compiled with; None if it is not known."""
+        return find_configuration(self._folder, symbol, checksum)
 
     def read_errors(self) -> list[str]:
         """Return what could not be recorded or read, each a line."""

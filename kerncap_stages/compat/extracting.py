@@ -20,6 +20,7 @@ from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
+from kerncap_stages.text.configurations import parse_configuration
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ExtractArguments:
     dispatch: int | None
     grid_blocks: str | None
     block_work_items: str | None
+    configuration: str | None
     with_post: bool
     with_trials: bool
     reachable_only: bool
@@ -72,6 +74,10 @@ class ExtractArguments:
             None if block is None else parse_shape("--block", "work-items", block),
         )
 
+    def read_configuration(self) -> dict[str, str]:
+        """Read what a Triton kernel must have been compiled with. Raises UsageError for anything else."""
+        return {} if self.configuration is None else parse_configuration(self.configuration)
+
     def make_request(
         self, spec: ProgramSpec | None, profile: Digest | None, messages: _Messages
     ) -> ExtractRequest:
@@ -87,6 +93,7 @@ class ExtractArguments:
             dispatch=self.dispatch,
             grid_blocks=grid_blocks,
             block_work_items=block_work_items,
+            configuration=self.read_configuration(),
             with_post=self.with_post,
             with_trials=self.with_trials,
             reachable_only=self.reachable_only,
@@ -157,6 +164,7 @@ def _read_sources(
     else:
         raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
     arguments.read_shapes()
+    arguments.read_configuration()
     store = Store.open(store_folder)
     artifacts: list[Digest | None] = [None]
     if spec is None:

@@ -141,6 +141,7 @@ def _choose(
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
         shape = find_main_shape(chosen, profile.time_source)
         asks_for_shape = request.grid_blocks is not None or request.block_work_items is not None
+        asks_for_shape = asks_for_shape or bool(request.configuration)  # another one's shape may be another
         if request.dispatch is None and shape is not None and not asks_for_shape:
             notes.append(describe_main_shape(chosen, shape))
             launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
@@ -187,6 +188,7 @@ def _capture(
         parents=parents,
         with_post=request.with_post,
         with_trials=request.with_trials,
+        configuration=request.configuration,
         reachable_only=request.reachable_only,
         hold=request.hold,
         wait_s=request.wait_s,

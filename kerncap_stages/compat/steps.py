@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kerncap_stages.collect.program import ProgramSpec
     from kerncap_stages.digest import Digest
@@ -53,6 +53,7 @@ class ExtractRequest:
     dispatch: int | None = None  # None: the first in the launch shape that took most time
     grid_blocks: Dim3 | None = None  # of the dispatch; 0 matches any
     block_work_items: Dim3 | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)  # values that a Triton kernel must have
     with_post: bool = True
     with_trials: bool = False
     reachable_only: bool = False

@@ -64,6 +64,11 @@ class TritonConfiguration(Frozen):
     )
     total_ns: DurationNs | None = None
 
+    @property
+    def values(self) -> dict[str, str]:
+        """What the function was compiled with, by name: as text in Python, or as the name of a type."""
+        return {value.name: value.text or value.type_name for value in (*self.constexprs, *self.options)}
+
 
 class TritonFunction(Frozen):
     """A function that Triton compiled into the kernel, and the file that defined it at that time."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
 from kerncap_stages.pages.shared import make_environment_section, make_program_section
 from kerncap_stages.text import formats
+from kerncap_stages.text.configurations import format_configuration
 from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
 
@@ -108,8 +109,7 @@ def _make_configurations_section(profile: Profile) -> Iterator[RenderableType]:
 
 def describe_configuration(made: TritonConfiguration) -> str:
     """Write what the function was compiled with."""
-    values = [f"{value.name}={value.text or value.type_name}" for value in (*made.constexprs, *made.options)]
-    return ", ".join(values)
+    return format_configuration(made.values)
 
 
 def _name_kernel(kernel: KernelStatistics) -> str:

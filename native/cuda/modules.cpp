@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "capture/checksum.hpp"
 #include "capture/send_list.hpp"
 #include "capture/streams.hpp"
 #include "cuda/api.hpp"
@@ -46,7 +47,9 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   module.device = device;
   module.content = std::hash<std::string_view>{}({reinterpret_cast<const char*>(cubin.data()), cubin.size()});
   capture::Channel& channel = *tool()->channel;
-  channel.send(messages::Module{.module = module.number, .device = device});
+  const bool with_checksum = (channel.flags() & capture::k_welcome_checksums) != 0;
+  channel.send(messages::Module{
+      .module = module.number, .device = device, .checksum = with_checksum ? capture::checksum(cubin) : 0});
   const auto count = static_cast<std::uint32_t>(symbols.kernels.size());
   const std::uint32_t first = g_next_kernel.fetch_add(count, std::memory_order_relaxed);
   const messages::Kernels head{.module = module.number};

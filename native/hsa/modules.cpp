@@ -183,12 +183,14 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
   const Loaded loaded = describe(handle, device);
   Symbols symbols{&loaded, {}, {}};
   api().core.hsa_executable_iterate_agent_symbols_fn(executable, agent, sort_symbol, &symbols);
+  const bool with_checksums =
+      tool()->profiling() || (tool()->channel->flags() & capture::k_welcome_checksums) != 0;
   tool()->channel->send(messages::Module{.module = loaded.module,
                                          .device = device,
                                          .load_address = loaded.base,
                                          .load_bytes = loaded.bytes,
                                          .uri = loaded.uri,
-                                         .checksum = tool()->profiling() ? capture::checksum(loaded.file) : 0});
+                                         .checksum = with_checksums ? capture::checksum(loaded.file) : 0});
   const std::uint32_t first_kernel =
       g_next_kernel.fetch_add(static_cast<std::uint32_t>(symbols.kernels.size()), std::memory_order_relaxed);
   const messages::Kernels head{.module = loaded.module};

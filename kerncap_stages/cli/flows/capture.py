@@ -25,6 +25,7 @@ from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
+from kerncap_stages.text.configurations import parse_configuration
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class CaptureArguments:
     cases: int | None
     grid_blocks: str | None
     block_work_items: str | None
+    configuration: str | None
     with_post: bool
     reachable_only: bool
     hold: bool
@@ -85,7 +87,7 @@ class CaptureArguments:
             _tell(text)
         if self.cases is not None:
             return choose_cases(request, selections, _tell)
-        if self.dispatch is None and self.count == 1:
+        if self.dispatch is None and self.count == 1 and self.configuration is None:
             return choose_main_shapes(request, selections, _tell)
         return selections
 
@@ -98,6 +100,7 @@ class CaptureArguments:
         """
         return CaptureOptions(
             selections=self.make_selections(request),
+            configuration={} if self.configuration is None else parse_configuration(self.configuration),
             parents=request.parents,
             with_post=self.with_post,
             reachable_only=self.reachable_only,
@@ -138,6 +141,8 @@ def capture_dispatches(
         )
     if arguments.rank is not None and arguments.names:
         raise UsageError("--rank and --kernel exclude each other", hint="give one of them")
+    if arguments.configuration is not None:
+        parse_configuration(arguments.configuration)
     # All profiles are read before the first program runs.
     requests = list(_make_requests(store, program, profiles, arguments))
     code = ExitCode.DONE

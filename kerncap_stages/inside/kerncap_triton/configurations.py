@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any
 
-from .files import CONFIGURATION_PREFIX, RECORD_SUFFIX, write
+from .files import name_configuration, write
 from .values import describe_value
 
 _OPTIONS = ("num_warps", "num_stages")
@@ -31,10 +31,7 @@ def record_configuration(kernel: Any) -> None:
             if hasattr(kernel.metadata, option)
         ],
     }
-    write(
-        f"{CONFIGURATION_PREFIX}{kernel.name[:100]}-{checksum:08x}{RECORD_SUFFIX}",
-        json.dumps(record).encode(),
-    )
+    write(name_configuration(kernel.name, checksum), json.dumps(record).encode())
 
 
 def _name(names: list[str], key: Any) -> str:

@@ -7,8 +7,8 @@ import tempfile
 import traceback
 
 FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder
-RECORD = "KERNCAP_TRITON_KERNELS"  # what is recorded of kernels: one of the next two
-WHOLE, BRIEF = "whole", "brief"
+RECORD = "KERNCAP_TRITON_KERNELS"  # what is recorded of kernels: one of the next three
+WHOLE, BRIEF, BOTH = "whole", "brief", "both"
 ERRORS = "errors"
 SOURCE_SUFFIX = ".py"
 PTX_SUFFIX = ".ptx"
@@ -17,6 +17,11 @@ LAUNCH_PREFIX = "launch-"
 CONFIGURATION_PREFIX = "configuration-"
 
 _folder = os.environ.get(FOLDER, "")  # the program may change its environment later
+
+
+def name_configuration(symbol: str, checksum: int) -> str:
+    """Name the file of a kernel's configuration."""
+    return f"{CONFIGURATION_PREFIX}{symbol[:100]}-{checksum:08x}{RECORD_SUFFIX}"
 
 
 def exists(name: str) -> bool:

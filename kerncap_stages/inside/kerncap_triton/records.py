@@ -15,7 +15,18 @@ from typing import Any
 
 from . import launches, trials
 from .configurations import record_configuration
-from .files import PTX_SUFFIX, RECORD, RECORD_SUFFIX, SOURCE_SUFFIX, WHOLE, exists, report, write
+from .files import (
+    BOTH,
+    BRIEF,
+    PTX_SUFFIX,
+    RECORD,
+    RECORD_SUFFIX,
+    SOURCE_SUFFIX,
+    WHOLE,
+    exists,
+    report,
+    write,
+)
 from .names import find_used
 from .values import describe_value, find_functions, get_function, is_tritons, read_text
 
@@ -25,7 +36,8 @@ _NO_OPTIONS = {
     *("shared", "tmem_size", "tensordesc_meta"),
     *("global_scratch_size", "global_scratch_align", "profile_scratch_size", "profile_scratch_align"),
 }
-_is_whole = os.environ.get(RECORD) == WHOLE
+_is_whole = os.environ.get(RECORD) in (WHOLE, BOTH)
+_is_brief = os.environ.get(RECORD) in (BRIEF, BOTH)
 _tuned: dict[int, weakref.ref[Any]] = {}  # by their ids, the jitted functions that an autotuner configures
 
 
@@ -34,7 +46,7 @@ def wrap(module: Any) -> None:
     try:
         if module.__name__ == "triton.compiler.compiler":
             # Every kernel passes here, compiled or found in Triton's cache, in all versions of Triton.
-            _run_behind_constructor(module.CompiledKernel, _watch if _is_whole else record_configuration)
+            _run_behind_constructor(module.CompiledKernel, _watch)
         elif module.__name__ == "triton.runtime.autotuner":
             if _is_whole:
                 _run_behind_constructor(module.Autotuner, _note_tuner)
@@ -72,9 +84,12 @@ def _is_tuned(jitted: Any) -> bool:
 
 
 def _watch(kernel: Any) -> None:
-    """Record a compiled kernel, and launches of it that are captured."""
-    launches.watch(kernel)
-    _record(kernel)
+    """Record a compiled kernel, and launches of it that are captured; before its code is loaded."""
+    if _is_brief:
+        record_configuration(kernel)
+    if _is_whole:
+        launches.watch(kernel)
+        _record(kernel)
 
 
 def _record(kernel: Any) -> None:
@@ -89,7 +104,10 @@ def _record(kernel: Any) -> None:
         metadata["num_warps"] = warps
     constants = _read_constants(source)
     target = kernel.metadata.target
-    reached = _reach([jitted, *(each for value in constants.values() for each in find_functions(value))])
+    used: dict[int, list[tuple[str, Any]]] = {}  # by the functions' ids
+    reached = _reach(
+        [jitted, *(each for value in constants.values() for each in find_functions(value))], used
+    )
     record = {
         "function_name": jitted.fn.__name__,
         "dialect": "gluon" if hasattr(jitted, "is_gluon") and jitted.is_gluon() else "triton",
@@ -106,7 +124,7 @@ def _record(kernel: Any) -> None:
         "environment": [[each, str(metadata[each])] for each in sorted(metadata) if each.isupper()],
         "specialization": _describe_specialization(names, source.attrs),
         "target": [str(target.backend), str(target.arch), int(target.warp_size)],
-        "functions": [_describe_function(each, reached) for each in reached],
+        "functions": [_describe_function(each, used[id(each)], reached) for each in reached],
         "autotuned": _is_tuned(jitted),
         "ptx": _write_ptx(kernel),
         "triton_version": sys.modules["triton"].__version__,
@@ -162,8 +180,11 @@ def _name_argument(names: list[str], key: Any) -> str:
     return first + "".join(f"[{part}]" for part in path[1:])
 
 
-def _reach(functions: list[Any]) -> list[Any]:
-    """Return the first function, then those of the program that it calls, directly or not."""
+def _reach(functions: list[Any], used: dict[int, list[tuple[str, Any]]]) -> list[Any]:
+    """Return the first function, then those of the program that it calls, directly or not.
+
+    Adds what each uses to ``used``.
+    """
     found: list[Any] = []
     waiting = list(functions)
     while waiting:
@@ -173,18 +194,19 @@ def _reach(functions: list[Any]) -> list[Any]:
         ):
             continue
         found.append(function)
-        waiting += [each for _, value in find_used(function) for each in find_functions(value)]
+        used[id(function)] = list(find_used(function))
+        waiting += [each for _, value in used[id(function)] for each in find_functions(value)]
     return found
 
 
-def _describe_function(value: Any, reached: list[Any]) -> dict[str, Any]:
+def _describe_function(value: Any, used: list[tuple[str, Any]], reached: list[Any]) -> dict[str, Any]:
     function = get_function(value)
     lines, first = _read_lines(value)
     text, line = _read_file(function, lines, max(first, 1))
     data = text.encode("utf-8", "surrogateescape")
     file = hashlib.sha256(data).hexdigest() + SOURCE_SUFFIX
     write(file, data)
-    uses = {name: describe_value(name, used, reached) for name, used in find_used(value)}
+    uses = {name: describe_value(name, each, reached) for name, each in used}
     if value is function:
         decorator = "constexpr"
     else:

@@ -52,3 +52,21 @@ def test_rows_have_the_function_and_its_configurations(with_triton):
     assert "scale (2 configurations)" in page
     assert "FACTOR=0.5, SIZE=256, num_warps=8, num_stages=2" in page
     assert "fill (VALUE=3.0, num_warps=4, num_stages=2)" in page
+
+
+def test_one_of_the_configurations_is_captured(with_triton):
+    script = with_triton.folder / "several.py"
+    script.write_text(SEVERAL)
+    # As the profile's page lists it; the main shape is another configuration's.
+    text = "FACTOR=0.5, SIZE=256, num_warps=8, num_stages=2"
+    (digest,) = with_triton.capture("scale", sys.executable, script, options=("--configuration", text))
+    captured = with_triton.show(digest)
+    constants = {each["name"]: each["text"] for each in captured["kernel"]["triton"]["constexprs"]}
+    assert (constants["FACTOR"], constants["SIZE"]) == ("0.5", "256")
+    assert captured["dispatch"]["index_of_kernel"] == 0
+    assert captured["launch"]["block_work_items"][0] == 8 * 64
+
+    words = ("capture", "-k", "scale", "--configuration", "SIZE=512", "--", sys.executable, script)
+    missed = with_triton.run(*words).must(1)
+    assert "none with the values of `--configuration`" in missed.err
+    assert text in missed.err
