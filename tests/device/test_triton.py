@@ -54,6 +54,29 @@ print("ok", float(z[0]))
 """
 
 
+GRAPHED = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, out, n, SIZE: tl.constexpr):
+    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    tl.store(out + at, tl.load(x + at, at < n) * 3.0, at < n)
+
+x, out = torch.randn(1000, device="cuda"), torch.zeros(1000, device="cuda")
+scale[(8,)](x, out, 1000, SIZE=128)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    scale[(8,)](x, out, 1000, SIZE=128)
+for step in range(3):
+    out.zero_()
+    graph.replay()
+torch.cuda.synchronize()
+print("ok", bool((out == x * 3).all()))
+"""
+
+
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """Write a script; its kernels are compiled anew."""
@@ -144,3 +167,23 @@ def test_a_kernel_of_torch_compile(kc, program, tmp_path):
     assert "Result: PASS" in judge(kc, project)
     edit(project / "kernel_variant.py", ("sin(", "cos("))
     assert "Result: FAIL" in judge(kc, project)
+
+
+def test_a_kernel_in_a_cuda_graph(kc, program, tmp_path):
+    done = captured(kc, "scale", program(GRAPHED), "--dispatch", 2)
+    capture = kc.show(done.digest)
+    assert capture["dispatch"]["from_graph"]
+    assert [each["name"] for each in capture["launch"]["triton"]["arguments"]] == ["x", "out", "n"]
+    project = generated(kc, done.digest, tmp_path / "project")
+    assert "Result: PASS" in judge(kc, project)
+    edit(project / "kernel_variant.py", ("* 3.0", "* 4.0"))
+    assert "Result: FAIL" in judge(kc, project)
+
+
+def test_one_configuration_is_captured(kc, program):
+    digest = captured(
+        kc, "matmul", program(TUNED), "--trials", "--configuration", "SIZE=16, num_warps=2"
+    ).digest
+    constants = {each["name"]: each["text"] for each in kc.show(digest)["kernel"]["triton"]["constexprs"]}
+    assert constants["SIZE"] == "16"
+    assert kc.show(digest)["launch"]["block_work_items"] == [64, 1, 1]
