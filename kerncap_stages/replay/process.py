@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Report = Callable[[str, int, int], None]  # phase, done, in all
 
 _TICK_S = 0.1
+_RESTORE = "restore"  # the replayer's phase before the first launch
 _LOOK_S = 0.002
 # How long a driver may take to release a killed process. A second is usual, ten if many processes use the
 # GPU. A driver that never does must not block a user who set a time limit or pressed Ctrl-C.
@@ -32,11 +33,12 @@ def run_replayer(
     timeout_s: float | None,
     *,
     progress: tuple[Path, Report] | None,
+    setup_s: float = 0.0,
 ) -> int | None:
     """Run the native replayer; returns its exit code, negative for a signal, None at the time limit.
 
     progress: the file to which it writes its progress (native/replay/progress.hpp), and a function to report
-    it to.
+    it to. setup_s: see ``watch``.
     Raises DeviceError if it was killed at the time limit and the driver does not release it.
     """
     # The kernel's output goes to standard error: our standard output is for digests.
@@ -46,7 +48,7 @@ def run_replayer(
         )
     try:
         with track(process):
-            code = watch(process.wait, timeout_s, progress)
+            code = watch(process.wait, timeout_s, progress, setup_s)
     except BaseException:
         process.kill()
         wait_until_gone(process, limit_s=INTERRUPTED_S)
@@ -95,24 +97,34 @@ def require_gone(*processes: subprocess.Popen[bytes]) -> None:
 
 
 def watch(
-    wait: Callable[[float | None], int], timeout_s: float | None, progress: tuple[Path, Report] | None
+    wait: Callable[[float | None], int],
+    timeout_s: float | None,
+    progress: tuple[Path, Report] | None,
+    setup_s: float = 0.0,
 ) -> int | None:
     """Call ``wait`` until it returns, and return its result; None after ``timeout_s``. Reports progress.
 
     wait: gets a number of seconds, after which it raises TimeoutExpired.
+    setup_s: how much longer it may take until the kernel is launched. On a machine with other work, most of a
+    short time limit would else be spent before that, and the kernel be taken for one that does not end.
     """
-    ends_at = None if timeout_s is None else time.monotonic() + timeout_s
+    ends_at = None if timeout_s is None else time.monotonic() + timeout_s + setup_s
+    is_set_up = setup_s == 0.0
     while True:
         left_s = None if ends_at is None else ends_at - time.monotonic()
         if left_s is not None and left_s <= 0:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             return wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
-        if progress is not None:
-            _report_progress(*progress)
+        phase = None if progress is None else _report_progress(*progress)
+        if timeout_s is not None and not is_set_up and phase not in (None, _RESTORE):
+            is_set_up, ends_at = True, time.monotonic() + timeout_s
 
 
-def _report_progress(file: Path, report: Report) -> None:
-    with contextlib.suppress(OSError, ValueError):  # not written yet
+def _report_progress(file: Path, report: Report) -> str | None:
+    """Report how far the replayer is, and return the phase; None if it has written nothing yet."""
+    with contextlib.suppress(OSError, ValueError):
         phase, done, total = file.read_text(encoding="ascii").split()
         report(phase, int(done), int(total))
+        return phase
+    return None

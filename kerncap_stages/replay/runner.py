@@ -79,6 +79,7 @@ class ReplayRequest:
     dynamic_lds_bytes: int | None = None
     variant_shape: VariantShape | None = None  # of the variant alone
     timeout_s: float | None = None
+    setup_s: float = 0.0  # how much longer it may take until the kernel is launched
     repeats: Repeats | None = None
     # Further states to run from in the same process: regions, by base address, that are not as captured.
     # Their outputs are dumped into ``state_1`` and so on.
@@ -224,6 +225,10 @@ def _make_arguments(request: ReplayRequest) -> list[str]:
     return words
 
 
+def _tell_nobody(_phase: str, _done: int, _total: int) -> None:
+    pass
+
+
 def _run(
     command: list[str],
     environment: dict[str, str],
@@ -233,14 +238,16 @@ def _run(
 ) -> ReplayResult:
     command = [*command, "--report", str(report_file), "--parent", str(os.getpid())]
     progress = None
-    if request.progress is not None:
-        progress = (report_file.with_name("progress"), request.progress)
+    if request.progress is not None or request.setup_s:
+        progress = (report_file.with_name("progress"), request.progress or _tell_nobody)
         command += ["--progress", str(progress[0])]
     standby = None if standbys is None else standbys.take(command[1:])
     if standby is not None:
-        code = standby.run(request.timeout_s, progress)
+        code = standby.run(request.timeout_s, progress, request.setup_s)
     else:
-        code = run_replayer(command, environment, request.timeout_s, progress=progress)
+        code = run_replayer(
+            command, environment, request.timeout_s, progress=progress, setup_s=request.setup_s
+        )
     if code is None:
         return ReplayResult(
             ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"

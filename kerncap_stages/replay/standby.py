@@ -34,7 +34,9 @@ class Standby:
     input: socket.socket
     relay: Relay | None = None
 
-    def run(self, timeout_s: float | None, progress: tuple[Path, Report] | None = None) -> int | None:
+    def run(
+        self, timeout_s: float | None, progress: tuple[Path, Report] | None = None, setup_s: float = 0.0
+    ) -> int | None:
         """Return its exit code like ``run_replayer``, as soon as its report is written.
 
         The process ends later: the driver takes long to release it.
@@ -42,7 +44,7 @@ class Standby:
         code = None
         try:
             with track(self.process):
-                code = watch(self._wait, timeout_s, progress)
+                code = watch(self._wait, timeout_s, progress, setup_s)
         finally:
             if code is None:
                 self.process.kill()

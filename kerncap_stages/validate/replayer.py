@@ -194,6 +194,7 @@ class ProcessReplayer:
             dump_folder=folder,
             changes_only=True,
             timeout_s=self._choose_limit_s(start) + sum(map(self._choose_limit_s, further)),
+            setup_s=self._timeout_s if start.is_perturbed else 0.0,
             timed=False,
             # The captured kernel may fault from a perturbed state; its messages would confuse the user.
             quiet=quiet or (start.is_perturbed and variant is None),

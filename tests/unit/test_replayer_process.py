@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -133,3 +134,20 @@ def test_a_time_limit_holds_for_one_that_told_nothing_and_does_not_end(started):
     assert Standby(process, ours).run(0.2) is None
     ours.close()
     assert started[0].wait(60) == -signal.SIGKILL
+
+
+def test_a_time_limit_counts_from_the_launch_if_there_is_one_for_the_set_up(tmp_path):
+    told, seen = tmp_path / "progress", []
+    progress = (told, lambda phase, _done, _all: seen.append(phase))
+
+    def run(after_launch_s: float) -> int | None:
+        script = f"echo restore 1 2 > {told}; sleep 0.6; echo run 0 1 > {told}; exec sleep {after_launch_s}"
+        return run_replayer(["/bin/sh", "-c", script], os.environ, 0.4, progress=progress, setup_s=60)
+
+    assert run(0.1) == 0
+    assert seen[0] == "restore"
+    assert seen[-1] == "run"
+    told.unlink()
+    begun = time.monotonic()
+    assert run(30) is None
+    assert time.monotonic() - begun < 20
