@@ -215,7 +215,7 @@ class CaptureBuilder:
             made_by=f"kerncap-stages {__version__}",
             environment=environment,
             program=self._context.program(),
-            selection=self._rule.selection,
+            selection=self._rule.describe_selection(launch.grid_blocks, launch.block_work_items),
             dispatch=Dispatch(
                 run_id=self._context.run_id,
                 process_id=self._process_id,

@@ -151,7 +151,13 @@ def _choose_cases(request: CaptureRequest, selection: Selection, tell: Callable[
     rule = KernelRule.from_selection(selection)
     kernels = () if profile is None else profile.kernels
     matching = [each for each in kernels if rule.wants(each.mangled_name or "", each.name)]
-    if profile is None or len(matching) != 1 or selection.grid_blocks or selection.block_work_items:
+    if profile is None or not matching or selection.grid_blocks or selection.block_work_items:
+        return by_case
+    if len(matching) > 1:
+        tell(
+            f"{len(matching)} kernels of the profile match {selection.pattern!r}; "
+            "the first launch shapes of any of them are captured"
+        )
         return by_case
     known = list_cases(matching[0], profile.time_source)
     if not known:  # an imported profile may have none

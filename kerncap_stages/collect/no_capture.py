@@ -152,6 +152,11 @@ def _explain_no_dispatch(
             hint="`kc-show` of a profile lists the configurations of each kernel that ran",
         )
     other_shapes = [shape for process in processes for shape in process.other_shapes]
+    if other_shapes and selections[0].cases:
+        return AnswerIsNo(
+            f"{what} dispatched kernels that match {pattern!r}, but in no shape that the profile has",
+            hint="profile this run of the program, too, or leave out the profile",
+        )
     if other_shapes:
         grid, block = (",".join(map(str, size)) for size in other_shapes[-1])
         return AnswerIsNo(

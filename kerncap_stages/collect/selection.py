@@ -64,6 +64,12 @@ class KernelRule:
             case NameMatch.REGEX:
                 return self._regex is not None and self._regex.search(demangled) is not None
 
+    def describe_selection(self, grid_blocks: Dim3, block_work_items: Dim3) -> Selection:
+        """Return the selection as the capture of one dispatch records it: of its cases, only this one."""
+        shape = (grid_blocks, block_work_items)
+        own = [each for each in self.selection.cases if (each.grid_blocks, each.block_work_items) == shape]
+        return self.selection.model_copy(update={"cases": tuple(own)})
+
     @property
     def rule(self) -> Rule:
         """The part of the rule that the capture library applies."""

@@ -63,7 +63,8 @@ class Selection(Frozen):
     block_work_items: Dim3 | None = None
     by_case: bool = Field(default=False, description="the first dispatch of each of `count` launch shapes")
     cases: tuple[Case, ...] = Field(
-        default=(), description="with by_case: the shapes, as a profile has them; empty: the first ones"
+        default=(),
+        description="with by_case: what a profile measured of this dispatch's shape; empty: no profile",
     )
 
 

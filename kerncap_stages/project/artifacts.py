@@ -39,13 +39,30 @@ def find_project(text: str) -> Project | None:
 
 
 def find_source_of(store: Store, capture: Digest) -> Digest | None:
-    """Return the newest source in the store that was found for a capture; None if there is none."""
-    for entry in store.list_artifacts("source"):
-        if capture in entry.parents:
-            with open_view(store, entry.digest) as source:
-                if source.outcome == "found":
-                    return entry.digest
+    """Return the newest source in the store that was found for a capture; None if there is none.
+
+    Without one of its own, a capture has the source of another capture of the same code.
+    """
+    entries = store.list_artifacts("source")
+    for entry in entries:
+        if capture in entry.parents and _read_found_capture(store, entry.digest) is not None:
+            return entry.digest
+    code = _read_code(store, capture) if entries else None
+    for entry in entries:
+        located = _read_found_capture(store, entry.digest)
+        if located is not None and store.has(located) and _read_code(store, located) == code:
+            return entry.digest
     return None
+
+
+def _read_found_capture(store: Store, source: Digest) -> Digest | None:
+    with open_view(store, source) as made:
+        return ManifestRef(made.capture).digest if made.outcome == "found" else None
+
+
+def _read_code(store: Store, capture: Digest) -> tuple[str, str]:
+    with open_view(store, capture) as made:
+        return str(made.kernel.mangled_name), str(made.kernel.code_object.payload)
 
 
 def find_kernel_name(store: Store, capture: Digest) -> str:

@@ -30,6 +30,11 @@ class Cases {
     taken.shapes[taken.count++] = shape;
     return true;
   }
+  // The dispatch of the shape that was taken last did not take place: a later one may be taken.
+  void give_back(std::size_t index) noexcept {
+    const std::lock_guard lock(m_mutex);
+    if (m_taken[index].count != 0) --m_taken[index].count;
+  }
 
  private:
   struct Taken {

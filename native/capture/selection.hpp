@@ -60,10 +60,10 @@ struct Shape {
   return control.matched[index].fetch_add(1, std::memory_order_relaxed);
 }
 
-// The dispatch with this number did not take place: the next one has it. Where others were counted since, all keep theirs.
-inline void uncount(std::atomic<std::uint64_t>& matched, std::uint64_t number) noexcept {
+// The dispatch with this number did not take place: the next one has it. False where others were counted since: all keep theirs.
+inline bool uncount(std::atomic<std::uint64_t>& matched, std::uint64_t number) noexcept {
   std::uint64_t latest = number + 1;
-  matched.compare_exchange_strong(latest, number, std::memory_order_relaxed);
+  return matched.compare_exchange_strong(latest, number, std::memory_order_relaxed);
 }
 
 [[nodiscard]] inline bool wants(const Rule& rule, std::uint64_t number) noexcept {

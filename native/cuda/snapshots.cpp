@@ -136,7 +136,9 @@ void Snapshots::uncount(std::uint64_t counted) noexcept {
   // Where the call's entry was not shown to us, anything may stand there.
   if (rule == 0 || rule > tool()->channel->rules().size()) return;
   const std::uint64_t number = counted & ((std::uint64_t{1} << k_counted_shift) - 1);
-  capture::uncount(tool()->channel->control().matched[rule - 1], number);
+  capture::Channel& channel = *tool()->channel;
+  std::atomic<std::uint64_t>& matched = channel.control().matched[rule - 1];
+  if (capture::uncount(matched, number)) channel.cases().give_back(rule - 1);
 }
 
 Result<void> Snapshots::hold(capture::Dispatch& dispatch, const std::vector<const capture::Dispatch*>&, capture::Limit) noexcept {

@@ -100,7 +100,7 @@ def test_cases_are_one_dispatch_of_each_shape(stages, program):
     done = stages.run("capture", profile, "--cases", 9).must()
     assert "3 of 3 launch shapes are captured, with 100% of the kernel's time" in done.err
     assert sorted(shape_of(stages, digest)[:2] for digest in done.digests) == [(4, 64), (4, 128), (8, 64)]
-    cases = stages.show(done.digests[0])["selection"]["cases"]
+    cases = [case for digest in done.digests for case in stages.show(digest)["selection"]["cases"]]
     calls = {(each["grid_blocks"][0], each["block_work_items"][0]): each["calls"] for each in cases}
     assert calls == {(8, 64): 1, (4, 64): 1, (4, 128): 5}
     refused = stages.run("capture", profile, "--cases", 2, "--count", 2)

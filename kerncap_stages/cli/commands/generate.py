@@ -42,7 +42,7 @@ HeldOutOption = Annotated[
     typer.Option(
         "--held-out",
         metavar="CAPTURE",
-        help="Leave a capture out of the project, so that who edits it does not see it; "
+        help="Leave this one of the captures out, so that whoever edits the project does not see it; "
         "`kc-validate --held-out` judges it. May be repeated.",
     ),
 ]

@@ -80,8 +80,7 @@ HeldOutOption = Annotated[
     typer.Option(
         "--held-out",
         metavar="CAPTURE",
-        help="Judge the variant for this capture of its kernel, too, which the project does not hold. May be "
-        "repeated.",
+        help="Also judge the variant on this capture, which the project does not hold. May be repeated.",
     ),
 ]
 ExpectCaptureOption = Annotated[

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, say
@@ -25,7 +23,7 @@ from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
@@ -61,9 +59,8 @@ def generate_projects(
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
-    left_out = {find_capture_of(store, store.resolve(text)) for text in held_out}
-    given = (store.resolve(text) for text in read_artifact_texts(artifacts))
-    given = (each for each in given if find_capture_of(store, each) not in left_out)
+    resolved = (store.resolve(text) for text in read_artifact_texts(artifacts))
+    given = _leave_out(store, list(resolved), held_out) if held_out else resolved
     for count, inputs in enumerate(_group(store, given, together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         if not assembly:
@@ -74,13 +71,38 @@ def generate_projects(
         emit(digest, store.get(digest) if as_json else None)
 
 
-def _group(store: Store, given: Iterator[Digest], *, together: bool) -> Iterator[list[Digest]]:
-    """Yield the artifacts of one project at a time: the cases of a kernel, a single artifact, or all."""
+def _leave_out(store: Store, given: Sequence[Digest], held_out: Sequence[str]) -> list[Digest]:
+    """Return the artifacts without those of captures that are held out."""
+    captures = {digest: find_capture_of(store, digest) for digest in given}
+    for text in held_out:
+        if find_capture_of(store, store.resolve(text)) not in captures.values():
+            raise UsageError(
+                f"--held-out {make_printable(text)} is none of the given captures",
+                hint="give all captures of the kernel, and name with --held-out those to leave out",
+            )
+    left_out = {find_capture_of(store, store.resolve(text)) for text in held_out}
+    rest = [digest for digest in given if captures[digest] not in left_out]
+    if not rest:
+        raise UsageError("--held-out leaves nothing for the project", hint="hold fewer captures out")
+    return rest
+
+
+def _group(store: Store, given: Iterable[Digest], *, together: bool) -> Iterator[list[Digest]]:
+    """Yield the artifacts of one project at a time: a single artifact, the cases of a kernel, or all.
+
+    A single one is yielded as the pipe delivers it. Cases of several kernels may come by turns.
+    """
     if together:
         yield list(given)
         return
-    for _, group in groupby(given, partial(find_group, store)):
-        yield list(group)
+    groups: dict[tuple[str, ...], list[Digest]] = {}
+    for digest in given:
+        key = find_group(store, digest)
+        if key == (digest,):
+            yield [digest]
+        else:
+            groups.setdefault(key, []).append(digest)
+    yield from groups.values()
 
 
 def _locate_captures(store: Store, given: Sequence[Digest], arguments: GenerateArguments) -> list[Digest]:

@@ -51,6 +51,7 @@ def replay_captures(
             each = replace(options, dump_folder=options.dump_folder / str(number))
         if case is not None:
             say(f"{make_printable(case.title)}:")
+            ratios = [] if case is cases[0] else ratios
         with show_phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(
                 store, capture, replace(each, progress=report), _judge_timed_runs
@@ -62,10 +63,9 @@ def replay_captures(
         emit(digest, made if as_json else None)
         if made.comparison is not None:
             ratios.append(made.comparison.ratio)
-        if case is not None and case is cases[-1]:
-            if len(ratios) == len(cases) and (ratio := average_ratios(cases, ratios)) is not None:
-                say(f"variant / baseline over all cases, by their time in the profile: {ratio:.3f}")
-            ratios = []
+        is_last = case is not None and case is cases[-1] and len(ratios) == len(cases)
+        if is_last and (ratio := average_ratios(cases, ratios)) is not None:
+            say(f"variant / baseline over all cases, by their time in the profile: {ratio:.3f}")
         if made.outcome is not ReplayOutcome.COMPLETED:
             worst = max(worst, ExitCode.DEVICE)
         elif result.wrong_runs is not None or (made.matches_golden is False and options.variant is None):

@@ -88,8 +88,7 @@ def validate_variants(
         judged = [(store, each) for each in captures]
         judged += [find_capture(store_folder, each) for each in arguments.held_out]
         cases = read_cases(judged) if len(judged) > 1 else []
-        if arguments.held_out:
-            _require_one_kernel(cases)
+        _require_kernels_of(cases[: len(captures)], cases[len(captures) :])
         passed = []
         for number, (store, capture) in enumerate(judged):
             digest, verdict = _judge(store, capture, variant, arguments)
@@ -121,14 +120,14 @@ def _require_captures(text: str, captures: Sequence[Digest], expected: Sequence[
         )
 
 
-def _require_one_kernel(cases: Sequence[Case]) -> None:
-    names = list(dict.fromkeys(case.kernel for case in cases))
-    if len(names) > 1:
-        raise UsageError(
-            f"--held-out: a capture of {make_printable(names[1])}, but the project's kernel is "
-            f"{make_printable(names[0])}",
-            hint="give captures of the project's kernel: `kc-capture --cases` makes them",
-        )
+def _require_kernels_of(cases: Sequence[Case], held_out: Sequence[Case]) -> None:
+    names = [case.kernel for case in cases]
+    for case in held_out:
+        if case.kernel not in names:
+            raise UsageError(
+                f"--held-out: a capture of {make_printable(case.kernel)}, which is not in the project",
+                hint="give captures of the project's kernel: `kc-capture --cases` makes them",
+            )
 
 
 def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:

@@ -71,6 +71,9 @@ void a_case_is_one_dispatch_of_a_shape() {
   CHECK(launch(4, 64) == 0u && !launch(4, 64));
   CHECK(launch(4, 128) == 1u && launch(5, 64) == 2u);
   CHECK(!launch(6, 64));  // three were wanted
+  CHECK(uncount(control.matched[0], 2));
+  cases.give_back(0);
+  CHECK(launch(5, 64) == 2u);
   CHECK(control.matched[0] == 3);
   const Rule listed{.count = 2, .cases = 1, .shapes = {{{7, 1, 1}, {64, 1, 1}}, {{9, 1, 1}, {64, 1, 1}}}};
   CHECK(!take(listed, control, cases, 1, {{64, 1, 1}, {64, 1, 1}}));
@@ -80,9 +83,9 @@ void a_case_is_one_dispatch_of_a_shape() {
 
 void a_number_is_given_back_while_it_is_the_latest() {
   std::atomic<std::uint64_t> matched{3};
-  uncount(matched, 2);
+  CHECK(uncount(matched, 2));
   CHECK(matched == 2);
-  uncount(matched, 0);  // another dispatch has been given 1 since
+  CHECK(!uncount(matched, 0));  // another dispatch has been given 1 since
   CHECK(matched == 2);
 }
 
