@@ -100,28 +100,38 @@ def list_named_places(data: bytes) -> list[DataSymbol]:
     return _list_symbols(data, ("STT_OBJECT", "STT_FUNC"))
 
 
-def read_function(data: bytes, name: str) -> bytes:
-    """Return the instructions of a kernel or function; no bytes if the code object does not have it.
+def list_changing_data(data: bytes) -> list[DataSymbol]:
+    """List the data that has a name and that a kernel or the program may change.
 
+    Constant memory (``__constant__``) lies where no kernel may write, and has an exported symbol, by which
+    the program writes to it. Constant tables have none. Only the loader writes tables of virtual functions.
     Raises ArtifactError if the bytes are not an ELF file.
     """
     with convert_elf_errors(hint="compile it again"):
         elf = ELFFile(io.BytesIO(data))
-        table = cast("Any", elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym"))
-        for symbol in (table.get_symbol_by_name(name) or ()) if table is not None else ():
-            begin, size = symbol["st_value"], symbol["st_size"]
-            for segment in elf.iter_segments("PT_LOAD"):
-                at = begin - segment["p_vaddr"]
-                if symbol["st_info"]["type"] == "STT_FUNC" and 0 <= at < segment["p_filesz"]:
-                    return data[segment["p_offset"] + at : segment["p_offset"] + at + size]
-    return b""
+        table = cast("Any", elf.get_section_by_name(".dynsym"))
+        exported = {
+            symbol.name
+            for symbol in (table.iter_symbols() if table is not None else ())
+            if symbol["st_info"]["bind"] == "STB_GLOBAL"
+        }
+        begin = _find_first_address(elf)
+        constant = [
+            range(section["sh_addr"] - begin, section["sh_addr"] - begin + section["sh_size"])
+            for section in elf.iter_sections()
+            if section.name.startswith(".data.rel.ro")
+        ]
+    writable = {
+        each for each in list_writable_data(data) if not any(each.offset_bytes in c for c in constant)
+    }
+    return [each for each in list_data_symbols(data) if each in writable or each.name in exported]
 
 
 def _list_symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
     with convert_elf_errors(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))
         table = cast("Any", elf.get_section_by_name(".symtab"))
-        begin = min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
+        begin = _find_first_address(elf)
         section_flags = [section["sh_flags"] for section in elf.iter_sections()]
         return [
             DataSymbol(symbol.name, symbol["st_value"] - begin, symbol["st_size"])
@@ -134,6 +144,19 @@ def _list_symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[Dat
             # Kernel descriptors are data, too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
         ]
+
+
+def find_first_address(data: bytes) -> int:
+    """Return the lowest address of what is loaded: 0 in what LLVM makes.
+
+    Raises ArtifactError if the bytes are not an ELF file.
+    """
+    with convert_elf_errors(hint="compile it again"):
+        return _find_first_address(ELFFile(io.BytesIO(data)))
+
+
+def _find_first_address(elf: ELFFile) -> int:
+    return min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
 
 
 def _read_metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ class Replacement:
     captured: the captured code object; None: the kernel is replaced whatever code object has it.
     grid_blocks, block_work_items: the launches that the variant is for; None: all.
     launch: how the variant is launched where that is not as the program launches the kernel: the grid in
-    blocks, the block, and the dynamic LDS.
+    blocks, the block, and the dynamic LDS. patches: what connects it with the program's variables.
     """
 
     symbol: str
@@ -43,6 +43,7 @@ class Replacement:
     grid_blocks: Dim3 | None = None
     block_work_items: Dim3 | None = None
     launch: tuple[Dim3, Dim3, int] | None = None
+    patches: tuple[protocol.Patch, ...] = ()
 
     @property
     def rule(self) -> protocol.Rule:
@@ -64,6 +65,7 @@ class Replacement:
             grid_blocks=grid,
             block_work_items=block,
             dynamic_group_bytes=lds_bytes,
+            patches=self.patches,
         )
 
     def is_of(self, mangled: str) -> bool:

@@ -6,17 +6,13 @@ captured kernel: docs/decisions/0072-a-variant-in-the-program.md.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kerncap_stages.code.code_object import list_writable_data, read_function
-from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.errors import Refused
 from kerncap_stages.replay.variant import explain_unfit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kerncap_stages.code.kernel_facts import KernelFacts
@@ -26,17 +22,12 @@ if TYPE_CHECKING:
 _MAX_NAMES = 5
 # What runtimes set from the launch, where a kernel asks for it.
 _OF_THE_LAUNCH = ("hidden_block_count_", "hidden_group_size_", "hidden_remainder_", "hidden_grid_dims")
-# s_getpc_b64 of GFX9, GFX10 and from GFX11 on, without its destination: only relative to the program counter
-# does code find its variables and functions.
-_GETPC = (0xBE801C00, 0xBE801F00, 0xBE804700)
-_GETPC_MASK = np.uint32(0xFF80FFFF)
-_NUMBER = re.compile(r"\.\d+$")  # the linker's, of static variables with one name
 
 
-def require_fit(path: Path, capture: Capture, kernel: KernelFacts, code: bytes, captured: bytes) -> None:
+def require_fit(path: Path, capture: Capture, kernel: KernelFacts, unconnected: Sequence[str]) -> None:
     """Raise Refused if the program's runtime does not prepare what the variant needs.
 
-    code, captured: the variant's code object and the captured one. Both are for an AMD GPU.
+    unconnected: why it cannot use variables of the program, if it cannot. It is for an AMD GPU.
     """
     ours = {(slot.value_kind, slot.offset_bytes, slot.size_bytes) for slot in capture.kernel.slots}
     missing = [
@@ -56,10 +47,10 @@ def require_fit(path: Path, capture: Capture, kernel: KernelFacts, code: bytes, 
             f"{path}: the variant needs a stack of unknown size, and the captured kernel does not",
             hint="recursion and calls through pointers need one: leave them out",
         )
-    if names := find_shared_variables(kernel, code, captured):
+    if unconnected:
         raise Refused(
-            f"{path}: the variant may use variables of which the program has its own: {_list_some(names)}",
-            hint="kc-run does not connect them; kc-validate and kc-replay do",
+            f"{path}: the variant cannot use the program's variables: {'; '.join(unconnected[:_MAX_NAMES])}",
+            hint="keep the captured kernel's variables as they are; kc-validate judges the variant by itself",
         )
 
 
@@ -80,27 +71,6 @@ def require_shape(path: Path, capture: Capture, kernel: KernelFacts, shape: Vari
 
 def _captured_shape(capture: Capture) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return capture.launch.grid_work_items, capture.launch.block_work_items
-
-
-def find_shared_variables(kernel: KernelFacts, code: bytes, captured: bytes) -> list[str]:
-    """Return the variables of the captured code object that a variant has, too, and may use.
-
-    The runtime would give the variant variables of its own. Constant tables are the same in both.
-    """
-    if not _uses_addresses(read_function(code, kernel.symbol)):
-        return []
-    theirs = {_plain(each.name) for each in list_writable_data(captured)}
-    return sorted({_plain(each.name) for each in list_writable_data(code)} & theirs)
-
-
-def _uses_addresses(instructions: bytes) -> bool:
-    """Whether a kernel may compute an address of its code object: data that looks so counts, too."""
-    words = np.frombuffer(instructions[: len(instructions) // 4 * 4], dtype="<u4")
-    return not words.size or bool(np.isin(words & _GETPC_MASK, _GETPC).any())
-
-
-def _plain(name: str) -> str:
-    return strip_unit(_NUMBER.sub("", name))
 
 
 def _list_some(names: list[str]) -> str:

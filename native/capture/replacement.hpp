@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "capture/messages.hpp"
 #include "capture/selection.hpp"
@@ -19,12 +20,13 @@ struct Replacement {
   std::array<std::uint32_t, 3> grid_blocks{};
   std::array<std::uint32_t, 3> block_work_items{};
   std::uint32_t dynamic_group_bytes = k_no_bytes;
+  std::vector<messages::Patch> patches;
 
   explicit Replacement(const messages::Replacement& sent)
       : variant(sent.variant), captured(sent.captured), symbol(sent.symbol),
         max_block_work_items(sent.max_block_work_items), required_block(sent.required_block),
         grid_blocks(sent.grid_blocks), block_work_items(sent.block_work_items),
-        dynamic_group_bytes(sent.dynamic_group_bytes) {}
+        dynamic_group_bytes(sent.dynamic_group_bytes), patches(sent.patches) {}
 
   // The launch of the variant where the program launches the kernel in this shape.
   [[nodiscard]] Shape launch(Shape shape) const noexcept {

@@ -228,7 +228,8 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
     const auto object =
         symbol_info<std::uint64_t>(symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
     if (kernel.rule != k_no_rule && tool()->replacing()) {
-      kernel.variant = tool()->replacements.load(loaded.module, loaded.file, agent, symbols.kernels[i], kernel.rule);
+      kernel.variant = tool()->replacements.load(loaded.module, loaded.file, loaded.delta, agent,
+                                                    symbols.kernels[i], kernel.rule);
     } else if (kernel.rule != k_no_rule) {
       kernel.descriptor = keep(descriptor_in_file(loaded, object));
     }

@@ -50,6 +50,24 @@ bool same_bytes(std::span<const std::byte> one, std::span<const std::byte> other
   return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
 }
 
+// Code that computed addresses of the variant's own variables has those of the program's then.
+Result<void> connect(std::span<std::byte> code, const std::vector<messages::Patch>& patches, std::int64_t delta) {
+  const auto put = [&](std::uint32_t place, std::uint32_t word) {
+    if (place > code.size() || code.size() - place < sizeof word) return false;
+    std::memcpy(&code[place], &word, sizeof word);
+    return true;
+  };
+  for (const messages::Patch& patch : patches) {
+    const std::uint64_t address = patch.variable + static_cast<std::uint64_t>(delta);
+    if (put(patch.place, patch.instruction) && put(patch.low, static_cast<std::uint32_t>(address)) &&
+        put(patch.high, static_cast<std::uint32_t>(address >> 32))) {
+      continue;
+    }
+    return Error{ErrorCode::damaged, "a place of the program's variables is not in the variant's file"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::span<const std::byte>> Replacements::file(const std::string& path) {
@@ -66,12 +84,14 @@ Result<std::span<const std::byte>> Replacements::file(const std::string& path) {
 }
 
 Result<std::unique_ptr<Variant>> Replacements::load_on(hsa_agent_t agent, const capture::Replacement& how,
-                                                       Loaded& loaded) {
+                                                       std::int64_t delta, Loaded& loaded) {
   const auto& core = api().core;
-  const auto code = file(how.variant);
-  if (!code) return code.error();
+  const auto given = file(how.variant);
+  if (!given) return given.error();
+  loaded.code.assign(given.value().begin(), given.value().end());
+  if (Result<void> connected = connect(loaded.code, how.patches, delta); !connected) return connected.error();
   hsa_status_t status =
-      core.hsa_code_object_reader_create_from_memory_fn(code.value().data(), code.value().size(), &loaded.reader);
+      core.hsa_code_object_reader_create_from_memory_fn(loaded.code.data(), loaded.code.size(), &loaded.reader);
   if (status != HSA_STATUS_SUCCESS) return hsa_error("reading the variant", status);
   status = core.hsa_executable_create_alt_fn(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
                                              &loaded.executable);
@@ -91,8 +111,8 @@ Result<std::unique_ptr<Variant>> Replacements::load_on(hsa_agent_t agent, const 
   return variant;
 }
 
-const Variant* Replacements::load(std::uint64_t module, std::span<const std::byte> captured, hsa_agent_t agent,
-                                  hsa_executable_symbol_t kernel, std::uint32_t rule) noexcept {
+const Variant* Replacements::load(std::uint64_t module, std::span<const std::byte> captured, std::int64_t delta,
+                                  hsa_agent_t agent, hsa_executable_symbol_t kernel, std::uint32_t rule) noexcept {
   const auto tell = [&](ReplaceOutcome outcome, const std::string& reason) {
     tool()->channel->send(
         messages::Replaced{.module = module, .rule = rule, .outcome = outcome, .reason = reason});
@@ -107,7 +127,7 @@ const Variant* Replacements::load(std::uint64_t module, std::span<const std::byt
     if (!same_bytes(expected.value(), captured)) return tell(ReplaceOutcome::other_code, {});
   }
   Loaded loaded;
-  auto made = load_on(agent, *how, loaded);
+  auto made = load_on(agent, *how, delta, loaded);
   if (!made) {
     if (loaded.executable.handle != 0) api().core.hsa_executable_destroy_fn(loaded.executable);
     if (loaded.reader.handle != 0) api().core.hsa_code_object_reader_destroy_fn(loaded.reader);
@@ -115,7 +135,7 @@ const Variant* Replacements::load(std::uint64_t module, std::span<const std::byt
   }
   made.value()->captured_group_bytes =
       symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE);
-  m_loaded.emplace(module, loaded);
+  m_loaded.emplace(module, std::move(loaded));
   tell(ReplaceOutcome::replaced, {});
   return m_variants.emplace_back(std::move(made.value())).get();
 }

@@ -32,9 +32,9 @@ struct Variant {
 class Replacements {
  public:
   // Once the program has loaded a module that has a selected kernel. Tells the collector what became of it. Null: the
-  // captured kernel runs.
-  [[nodiscard]] const Variant* load(std::uint64_t module, std::span<const std::byte> file, hsa_agent_t agent,
-                                    hsa_executable_symbol_t kernel, std::uint32_t rule) noexcept;
+  // captured kernel runs. `delta`: the module's loaded addresses less those in its file.
+  [[nodiscard]] const Variant* load(std::uint64_t module, std::span<const std::byte> file, std::int64_t delta,
+                                    hsa_agent_t agent, hsa_executable_symbol_t kernel, std::uint32_t rule) noexcept;
   // The program unloads it: none of its dispatches is under way.
   void remove_module(std::uint64_t module) noexcept;
   // From a queue's callback. False: the dispatch stays as it is.
@@ -42,10 +42,12 @@ class Replacements {
 
  private:
   struct Loaded {
+    std::vector<std::byte> code;
     hsa_code_object_reader_t reader{};
     hsa_executable_t executable{};
   };
-  core::Result<std::unique_ptr<Variant>> load_on(hsa_agent_t agent, const capture::Replacement& how, Loaded& loaded);
+  core::Result<std::unique_ptr<Variant>> load_on(hsa_agent_t agent, const capture::Replacement& how,
+                                                 std::int64_t delta, Loaded& loaded);
   core::Result<std::span<const std::byte>> file(const std::string& path);
 
   std::mutex m_mutex;

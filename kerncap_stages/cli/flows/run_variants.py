@@ -10,6 +10,7 @@ from kerncap_stages.cli.artifacts import find_captures
 from kerncap_stages.cli.console import say
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.read import read_code_object
+from kerncap_stages.collect.protocol import Patch
 from kerncap_stages.collect.replacing import Replacement
 from kerncap_stages.errors import ArtifactError, KerncapError, Refused, UsageError
 from kerncap_stages.manifests import load_as, open_view
@@ -19,6 +20,7 @@ from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.replay.in_program import require_fit, require_shape
+from kerncap_stages.replay.shared_variables import Connection, connect_variables
 from kerncap_stages.replay.variant import extract_variant_code, read_variant
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store import Store
@@ -44,6 +46,7 @@ class ChosenVariant:
     code: bytes
     facts: KernelFacts
     shape: VariantShape | None
+    connection: Connection
 
     @property
     def name(self) -> str:
@@ -145,12 +148,19 @@ def _read(number: int, store: Store, digest: Digest, capture: Capture, path: Pat
     code = extract_variant_code(path.read_bytes(), capture)
     shape = find_variant_shape(path)
     require_shape(path, capture, facts, shape)
-    require_fit(path, capture, facts, code, bytes(store.get(capture.code_digest)))
-    return ChosenVariant(number, store, digest, capture, path, code, facts, shape)
+    connection = connect_variables(code, bytes(store.get(capture.code_digest)))
+    require_fit(path, capture, facts, connection.unconnected)
+    return ChosenVariant(number, store, digest, capture, path, code, facts, shape, connection)
 
 
 def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Replacement:
     """Write the files that the program's processes read, and say how the kernel is replaced."""
+    if any_code and variant.connection.names:
+        raise Refused(
+            f"{variant.path} uses variables of the program: {', '.join(variant.connection.names)}; where "
+            "they are is known in the captured code object alone",
+            hint="leave out --any-code, and capture the kernel of the program that you run",
+        )
     folder.mkdir()
     (folder / "variant.co").write_bytes(variant.code)
     captured = folder / "captured.co"
@@ -173,4 +183,7 @@ def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Repl
         grid_blocks=None if own is None else launch.grid_blocks,
         block_work_items=None if own is None else launch.block_work_items,
         launch=own,
+        patches=tuple(
+            Patch(each.at, each.word, each.low, each.high, each.target) for each in variant.connection.patches
+        ),
     )

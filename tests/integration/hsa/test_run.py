@@ -30,7 +30,11 @@ def launches(stages, program):
 
 
 def read_sums(out: str) -> dict[str, int]:
-    return {line.split()[0]: int(line.split()[1]) for line in out.splitlines() if not line.startswith("read")}
+    return {
+        line.split()[0]: int(line.split()[1])
+        for line in out.splitlines()
+        if line.startswith(("stream", "graph", "large"))
+    }
 
 
 def test_a_variant_runs_in_all_launches_and_the_program_stays_what_it_is(stages, launches, variant, tmp_path):
@@ -98,10 +102,25 @@ def test_check_compares_dispatches_of_this_run_and_compare_times_runs_by_turns(
     assert "on the software GPU: this says nothing about the time on hardware" in right.err
 
 
+def test_a_variant_uses_the_variables_of_the_program(stages, launches, program, variant):
+    done = stages.run("run", "--variant", variant("launches", "COUNTS"), "--", launches).must()
+    # 6 launches of the parent: its variable is not the child's.
+    assert "counted 6144" in done.out
+    refused = stages.run(
+        "run", "--any-code", "--variant", variant("launches", "COUNTS"), "--", launches
+    ).must(6)
+    assert "uses variables of the program: counted" in refused.err
+    # Static variables, constant memory, tables: the variant goes by name only, the program has both ways.
+    app = program("named_and_pointed")
+    stages.capture("reach", app)
+    named = stages.run("run", "--variant", variant("named_and_pointed", "BY_NAME"), "--", app).must()
+    assert "the variant ran in" in named.err
+
+
 def test_what_the_program_does_not_prepare_is_refused_before_it_starts(stages, program, launches, variant):
-    counts = stages.run("run", "--variant", variant("launches", "COUNTS"), "--", launches).must(6)
-    assert "variables of which the program has its own: counted" in counts.err
-    assert counts.out == ""
+    larger = stages.run("run", "--variant", variant("launches", "LARGER"), "--", launches).must(6)
+    assert "cannot use the program's variables: counted has 4 bytes in the program" in larger.err
+    assert larger.out == ""
     stages.capture("scale_into", program("idempotent"))
     talks = stages.run("run", "--variant", variant("idempotent", "TALKS"), "--", program("idempotent")).must(
         6

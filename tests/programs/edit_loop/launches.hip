@@ -1,13 +1,19 @@
 // One kernel in launches of several kinds: from a stream, from a graph, in larger blocks, in another process. It prints
-// the sum of what each left, then what it read from its standard input; its exit code is its argument.
+// the sum of what each left, a variable that no kernel of it writes, and what it read from its standard input; its exit
+// code is its argument.
 // Variants: OTHER adds one to each element; MORE needs LDS and scratch of its own; BOUNDED allows only small blocks;
-// WIDE is for half as many blocks of twice the size; COUNTS counts in a variable.
+// WIDE is for half as many blocks of twice the size; COUNTS counts in the
+// variable, and LARGER in one of that name with another size.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "hip_check.hpp"
 
+#ifdef LARGER
+__device__ int counted[2] = {};
+#else
 __device__ int counted = 0;
+#endif
 
 #ifdef BOUNDED
 __launch_bounds__(64)
@@ -27,8 +33,8 @@ __global__ void reverse_blocks(const int* in, int* out) {
 #ifdef OTHER
   value += 1;
 #endif
-#ifdef COUNTS
-  atomicAdd(&counted, 1);
+#if defined(COUNTS) || defined(LARGER)
+  atomicAdd(reinterpret_cast<int*>(&counted), 1);
 #endif
 #ifdef MORE
   __shared__ int own[2048];
@@ -78,6 +84,9 @@ int main(int count, char** arguments) {
   reverse_blocks<<<k_count / 256, 256, 256 * sizeof(int)>>>(in.get(), out.get());
   HIP_DONE();
   print_sum("large", out);
+  int number = 0;
+  HIP_OK(hipMemcpyFromSymbol(&number, HIP_SYMBOL(counted), sizeof number));
+  std::printf("counted %d\n", number);
   char line[64] = "";
   if (std::fgets(line, sizeof line, stdin) != nullptr) std::printf("read %s", line);
   int status = 0;
