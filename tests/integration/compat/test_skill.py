@@ -52,7 +52,7 @@ def test_each_command_of_the_skill_runs(agent):
             done = agent.run(python) if language == "python" else agent(text)
             if heading.startswith("4."):
                 assert "Result: PASS  (byte-exact" in done.out
-            if heading.startswith("6."):
+            if heading.startswith("7."):
                 assert "+  float sum = result[row];" in done.out
                 assert "validation" in done.out
             if heading.startswith("From Python"):
@@ -62,6 +62,9 @@ def test_each_command_of_the_skill_runs(agent):
     assert load("extract.json")["can_recompile"] is True
     assert load("verdict.json")["passed"] is True
     assert load("numeric.json")["mode"] == "numeric"
+    run = load("run.json")
+    assert run["exit_code"] == 0
+    assert run["kernels"][0]["dispatches"] > 0
     compared = load("compare.json")
     assert compared["timing"]["source"] == "software_gpu"
     assert compared["timing"]["instructions"] < compared["comparison"]["baseline"]["instructions"]

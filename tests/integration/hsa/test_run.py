@@ -82,6 +82,9 @@ def test_a_kernel_that_is_not_there_is_said_and_the_exit_code_is_the_programs(st
     assert "nothing was replaced: no code object that the program loaded has this kernel" in other.err
     silent = stages.run("run", *words, "sh", "-c", "kill -9 $$").must(137)
     assert "nothing was replaced: the program used no GPU" in silent.err
+    # Ctrl-C is the program's own; other signals to kc-run are passed on to it.
+    script = 'trap "exit 9" TERM; kill -INT $PPID; kill -TERM $PPID; sleep 60 & wait; exit 1'
+    assert "nothing was replaced" in stages.run("run", *words, "sh", "-c", script).must(9).err
 
 
 def test_check_compares_dispatches_of_this_run_and_compare_times_runs_by_turns(
