@@ -94,6 +94,14 @@ LIBRARY_TESTS = Layer(
     size_gib=20.0,
 )  # fmt: skip
 
+# What programs such as llama.cpp are built with, when they are built from source.
+BLAS = Layer(
+    name="blas",
+    packages=("librocblas-dev", "libhipblas-dev"),
+    supported={"librocblas-dev": ("6.4", "6.5"), "libhipblas-dev": ("6.4", "6.5")},
+    size_gib=8.0,
+)
+
 RECIPES = {
     recipe.rocm: recipe
     for recipe in (
@@ -113,7 +121,7 @@ RECIPES = {
             llvm="21",
             size_gib=2.5,
             snapshot="20261030T080000Z",
-            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS)},
+            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS, BLAS)},
         ),
         Recipe(
             rocm="7.2",
