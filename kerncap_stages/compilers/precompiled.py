@@ -36,7 +36,10 @@ _GUARD_DEFINED = re.compile(r"#\s*define\s+(\w+)\s*1?\s*(//.*|/\*.*)?")
 _GUARD = re.compile(r"#\s*(?:ifndef\s+|if\s+!\s*defined\s*\(?\s*)(\w+)")
 _DIRECTIVE = re.compile(r"^[ \t]*#.*", re.MULTILINE)
 _ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
-_HARMLESS = re.compile(r"#pragma\s+(once|GCC\s+(diagnostic|system_header)|clang\s+diagnostic)\b")
+# Of a file, of warnings, or of the loop that follows.
+_HARMLESS = re.compile(
+    r"#pragma\s+(once|(no)?unroll|GCC\s+(diagnostic|system_header)|clang\s+(diagnostic|loop))\b"
+)
 _UNWRITABLE = re.compile(r"[\r\ud800-\udfff]")
 
 
@@ -198,11 +201,14 @@ def _read_name(include: str) -> str:
 
 
 def _write_include(part: Included, by: Included) -> str:
-    """Write an #include as its file has it; one that is relative to that file, by its whole path."""
+    """Write an #include as its file has it; one that is relative to that file, by its whole path.
+
+    The path is the compiler's, with every `..`, because __FILE__ is that path.
+    """
     found = _INCLUDE.match(part.spelled)
     beside = by.path.parent / found[2] if found and found[2] else None
     if found is None or (beside is not None and beside.resolve() == part.path.resolve()):
-        return f'#include "{os.path.normpath(part.path)}"'
+        return f'#include "{part.path}"'
     return found[0]
 
 

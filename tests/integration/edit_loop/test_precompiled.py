@@ -174,6 +174,7 @@ inline int read_unroll() { return UNROLL; }
         ("#pragma pack(push, 1)\n", None),
         ("namespace inner {\n", None),
         ('extern "C" {\n', None),
+        ("inline void loop() {\n#pragma unroll\nfor (int i = 0; i < 4; ++i) {}\n}\n", ["large.hpp"]),
         ('#include "list.inc"\n', ["AGAIN", "UNROLL", "AGAIN", "large.hpp"]),
     ],
 )
@@ -188,3 +189,17 @@ def test_what_can_be_precompiled_before_a_kernel(tmp_path: Path, before: str, ex
     wanted = KernelUnit(unit, ("-O3",), tmp_path, "gfx90a", "_Z6kernelv")
     found = find_precompiled(find_compiler("hipcc"), wanted, unit, tmp_path)
     assert (None if found is None else summarize(found.text)) == expected
+
+
+def test_headers_beside_a_kernel_that_is_included_from_another_folder(tmp_path: Path):
+    """As llama.cpp's units of one instantiation each. __FILE__ is the path by which a header was included."""
+    (tmp_path / "large.hpp").write_text(LARGE_HPP + "inline const char* read_file() { return __FILE__; }\n")
+    kernel = tmp_path / "kernel.hpp"
+    kernel.write_text('#pragma once\n#include "large.hpp"\ntemplate <int N> __global__ void kernel() {}\n')
+    unit = tmp_path / "instances/unit.hip"
+    unit.parent.mkdir()
+    unit.write_text('#include "../kernel.hpp"\ntemplate __global__ void kernel<1>();\n')
+    wanted = KernelUnit(unit, ("-O3",), tmp_path, "gfx90a", "_Z6kernelILi1EEvv")
+    found = find_precompiled(find_compiler("hipcc"), wanted, kernel, tmp_path)
+    assert found is not None
+    assert summarize(found.text) == ["large.hpp"]
