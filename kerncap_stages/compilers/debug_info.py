@@ -1,4 +1,4 @@
-"""Finds where a function is defined, in the debug information of LLVM's assembly.
+"""Finds which kernels a module defines, and where, in LLVM's assembly and its debug information.
 
 Reads lines such as
 
@@ -18,7 +18,14 @@ _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _FILE = re.compile(rf"^(!\d+) = (?:distinct )?!DIFile\(filename: {_TEXT}, directory: {_TEXT}", re.MULTILINE)
 _DEFINITION = re.compile(r"^!\d+ = distinct !DISubprogram\((.*)\)$", re.MULTILINE)
 _NAME = re.compile(rf"(?:^|, )(name|linkageName): {_TEXT}")
+_KERNEL = re.compile(rf"^define [^@\n]*\bamdgpu_kernel [^@\n]*@(?:{_TEXT}|([-\w$.]+))\(", re.MULTILINE)
 _PLACE = re.compile(r", file: (!\d+), line: (\d+)")
+
+
+def defines_kernel(assembly: str, symbol: str) -> bool:
+    """Whether a module for AMD's GPUs defines the kernel with this symbol."""
+    found = _KERNEL.finditer(assembly)
+    return any((match[2] if match[1] is None else _unescape(match[1])) == symbol for match in found)
 
 
 def find_definition(assembly: str, symbol: str) -> tuple[Path, int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.targets import parse_target
 from kerncap_stages.compilers import amd_code
-from kerncap_stages.compilers.debug_info import find_definition
+from kerncap_stages.compilers.debug_info import defines_kernel, find_definition
 from kerncap_stages.compilers.dependencies import (
     Headers,
     find_first_error,
@@ -84,12 +83,14 @@ class HipTool:
         return read_compiler_version(self.path)
 
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
-        """Compile to assembly without optimisation, and search the kernel's label."""
+        """Compile to LLVM's assembly without optimisation, and search the kernel.
+
+        No machine code is made: inline assembly may need constants that only optimisation finds.
+        """
         quick = [*(flag for flag in flags if not OPTIMISATION.fullmatch(flag)), "-O0"]
-        words = self.compiler.make_command(target, quick, "-w", "-S", "-o", "-", str(unit))
+        words = self.compiler.make_command(target, quick, "-w", "-S", "-emit-llvm", "-o", "-", str(unit))
         result = run_compiler(words, directory)
-        mark = re.compile(r"^" + re.escape(symbol) + r":", re.MULTILINE)
-        return result.returncode == 0 and mark.search(result.stdout) is not None
+        return result.returncode == 0 and defines_kernel(result.stdout, symbol)
 
     def find_definition(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str

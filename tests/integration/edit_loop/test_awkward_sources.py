@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import device_code, make, publish, text_section, write_database
 
+from kerncap_stages.compilers.hip import HipTool
+from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
@@ -158,3 +160,15 @@ def test_a_tree_of_any_name_is_located_without_a_compile_command(store, tmp_path
     assert "is assumed" in source.explanation
     _, reproducer = run_generate(store, digest)
     assert reproducer.can_recompile
+
+
+def test_a_unit_that_needs_optimisation_to_be_assembled_has_its_kernel(tmp_path: Path):
+    """As Composable Kernel's attention: an operand of inline assembly is a constant once it is inlined."""
+    unit = tmp_path / "unit.hip"
+    unit.write_bytes(
+        b'__device__ void wait(int n) { asm volatile("s_nop %0" ::"n"(n)); }\n'
+        b'extern "C" __attribute__((global)) void kernel() { wait(3); }\n'
+    )
+    tool = HipTool(find_compiler("hipcc"))
+    assert tool.yields(unit, ("-O3",), tmp_path, "gfx90a", "kernel")
+    assert not tool.yields(unit, ("-O3",), tmp_path, "gfx90a", "wait")

@@ -1,10 +1,13 @@
 from pathlib import Path
 
-from kerncap_stages.compilers.debug_info import find_definition
+from kerncap_stages.compilers.debug_info import defines_kernel, find_definition
 
 MODULE = r"""
 source_filename = "k.hip"
 define protected amdgpu_kernel void @_Z1kPf(ptr %0) !dbg !5 { ret void }
+define protected amdgpu_kernel void @"caf\C3\A9"(ptr addrspace(1) noundef %0) #0 { ret void }
+define linkonce_odr hidden noundef float @_Z6helperf(float noundef %0) { ret float %0 }
+declare amdgpu_kernel void @_Z8declaredv()
 !1 = !DIFile(filename: "k.hip", directory: "/w/\22a b\22", checksumkind: CSK_MD5, checksum: "00")
 !2 = !DIFile(filename: "/w/caf\C3\A9/made.hpp", directory: "/w")
 !3 = !DISubprogram(name: "declared", linkageName: "_Z8declaredv", scope: !1, file: !1, line: 3)
@@ -23,3 +26,8 @@ def test_a_function_is_found_by_its_symbol():
 def test_what_is_only_declared_or_has_another_symbol_is_not():
     assert find_definition(MODULE, "_Z8declaredv") is None
     assert find_definition(MODULE, "k") is None
+
+
+def test_kernels_of_a_module_are_told_from_other_functions():
+    named = ("_Z1kPf", "café", "_Z6helperf", "_Z8declaredv")
+    assert [name for name in named if defines_kernel(MODULE, name)] == ["_Z1kPf", "café"]
