@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.code.kernel_facts import strip_unit
+from kerncap_stages.code.kernel_facts import find_symbol
 from kerncap_stages.collect import protocol
 from kerncap_stages.collect.connection import LibrarySettings
 from kerncap_stages.collect.facts import Facts
@@ -68,9 +68,15 @@ class Replacement:
             patches=self.patches,
         )
 
-    def is_of(self, mangled: str) -> bool:
-        """Whether a loaded kernel has the captured kernel's symbol, but for a mark of its unit."""
-        return mangled == self.symbol or strip_unit(mangled) == strip_unit(self.symbol)
+    def choose(self, symbols: Sequence[str]) -> int | None:
+        """Choose the kernel of a module that is replaced, by its index; None if there is none.
+
+        In other code than the captured one, marks of units in the symbol may differ.
+        """
+        if self.captured is not None:
+            return symbols.index(self.symbol) if self.symbol in symbols else None
+        found = find_symbol(self.symbol, symbols)
+        return None if found is None else symbols.index(found)
 
 
 @dataclass
@@ -103,6 +109,11 @@ class ReplacedRun:
     program: RunningProgram
     processes: tuple[ProcessReport, ...]
     wall_ns: int
+
+    @property
+    def dispatches(self) -> int:
+        """In how many dispatches a variant ran."""
+        return sum(kernel.dispatches for process in self.processes for kernel in process.kernels)
 
     def add_up(self, kernel: int) -> Replaced:
         """Add up what became of one kernel in all processes."""
@@ -152,11 +163,12 @@ class ReplaceSession:
                 )
 
     def _select(self, number: int) -> None:
+        kernels = self._modules.get(number).kernels
+        symbols = [kernel.mangled for kernel in kernels]
         matches = [
-            (kernel.number, rule)
-            for kernel in self._modules.get(number).kernels
+            (kernels[chosen].number, rule)
             for rule, replacement in enumerate(self._replacements)
-            if replacement.is_of(kernel.mangled)
+            if (chosen := replacement.choose(symbols)) is not None
         ]
         for answer in make_answers(number, want_code=False, matches=matches):
             self._connection.send(answer)

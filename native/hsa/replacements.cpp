@@ -84,7 +84,7 @@ Result<std::span<const std::byte>> Replacements::file(const std::string& path) {
 }
 
 Result<std::unique_ptr<Variant>> Replacements::load_on(hsa_agent_t agent, const capture::Replacement& how,
-                                                       std::int64_t delta, Loaded& loaded) {
+                                                       std::int64_t delta, std::uint32_t kernarg_bytes, Loaded& loaded) {
   const auto& core = api().core;
   const auto given = file(how.variant);
   if (!given) return given.error();
@@ -102,6 +102,10 @@ Result<std::unique_ptr<Variant>> Replacements::load_on(hsa_agent_t agent, const 
   hsa_executable_symbol_t kernel{};
   status = core.hsa_executable_get_symbol_by_name_fn(loaded.executable, (how.symbol + ".kd").c_str(), &agent, &kernel);
   if (status != HSA_STATUS_SUCCESS) return Error{ErrorCode::not_found, "the variant has no kernel " + how.symbol};
+  // Other code may have other arguments under the same name.
+  if (symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE) > kernarg_bytes) {
+    return Error{ErrorCode::unsupported, "the variant has more arguments than the program's kernel"};
+  }
   auto variant = std::make_unique<Variant>();
   variant->how = &how;
   variant->kernel_object = symbol_info<std::uint64_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
@@ -127,7 +131,8 @@ const Variant* Replacements::load(std::uint64_t module, std::span<const std::byt
     if (!same_bytes(expected.value(), captured)) return tell(ReplaceOutcome::other_code, {});
   }
   Loaded loaded;
-  auto made = load_on(agent, *how, delta, loaded);
+  const auto kernarg_bytes = symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
+  auto made = load_on(agent, *how, delta, kernarg_bytes, loaded);
   if (!made) {
     if (loaded.executable.handle != 0) api().core.hsa_executable_destroy_fn(loaded.executable);
     if (loaded.reader.handle != 0) api().core.hsa_code_object_reader_destroy_fn(loaded.reader);
@@ -174,6 +179,9 @@ bool Replacements::rewrite(const Kernel& kernel, Packet& packet) noexcept {
   dispatch.workgroup_size_x = static_cast<std::uint16_t>(launch.block[0]);
   dispatch.workgroup_size_y = static_cast<std::uint16_t>(launch.block[1]);
   dispatch.workgroup_size_z = static_cast<std::uint16_t>(launch.block[2]);
+  if (launch.grid_work_items[1] > 1 || launch.grid_work_items[2] > 1) {
+    dispatch.setup = 3 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
+  }
   dispatch.group_segment_size = static_cast<std::uint32_t>(group_bytes);
   // HIP may ask for more than the captured kernel needs: the stack of a recursion.
   dispatch.private_segment_size = std::max(dispatch.private_segment_size, variant.private_bytes);

@@ -47,7 +47,8 @@ class Replacements {
     hsa_executable_t executable{};
   };
   core::Result<std::unique_ptr<Variant>> load_on(hsa_agent_t agent, const capture::Replacement& how,
-                                                 std::int64_t delta, Loaded& loaded);
+                                                 std::int64_t delta,
+                                                 std::uint32_t kernarg_bytes, Loaded& loaded);
   core::Result<std::span<const std::byte>> file(const std::string& path);
 
   std::mutex m_mutex;

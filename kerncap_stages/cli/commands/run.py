@@ -27,7 +27,7 @@ EXIT_CODES = """\
 Exit codes: the program's, or 128 + N if signal N ended it. If the program was
 not run with the variant: 1 the variant is wrong (--check); 2 wrong usage;
 3 artifact or store missing or damaged; 4 toolchain, device or system failed;
-5 the program failed while it was checked or timed; 6 refused: the variant
+5 a checked or timed run of the program failed; 6 refused: the variant
 cannot take the kernel's place. 70 is a bug of kerncap-stages."""
 
 VariantOption = Annotated[
@@ -70,8 +70,8 @@ CompareOption = Annotated[
         metavar="N",
         min=1,
         max=10_000,
-        help="Then run the program N times with each of both kernels by turns, without input and with its "
-        "output dropped, and compare their wall times.",
+        help="Afterwards time N more runs with each of both kernels by turns, and compare their wall times. "
+        "These runs get no standard input, and their standard output is dropped.",
     ),
 ]
 CheckOption = Annotated[
@@ -80,8 +80,8 @@ CheckOption = Annotated[
         metavar="N",
         min=1,
         max=10_000,
-        help="Before, run the program with its own kernel, capture the first N dispatches, and compare what "
-        "the variant makes of each. If one differs, end with exit code 1.",
+        help="First capture the kernel's first N dispatches in a run of their own, replay the variant from "
+        "each, and compare. If one differs, the program is not run with the variant: exit code 1.",
     ),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.console import say
@@ -57,11 +57,13 @@ def run_in_program(
         store_folder, arguments.variant, kernel=arguments.kernel, capture=arguments.capture
     )
     spec = ProgramSpec(command, in_foreground=True)
+    if arguments.json is not None:  # no script may read an earlier run's
+        arguments.json.unlink(missing_ok=True)
     if arguments.checked is not None:
         settings = make_settings(*arguments.bounds, None, perturb=False)
         wanted = CheckRequest(arguments.checked, settings, any_code=arguments.any_code)
         if not check_dispatches(Store.open(store_folder), spec, variants, wanted, _tell):
-            _tell("the program was not run with the variant: no check, or a wrong one")
+            _tell("the program was not run: the variant was wrong in a checked dispatch, or none was checked")
             return ExitCode.ANSWER_IS_NO
     times = None
     with TemporaryFolder("run") as folder:
@@ -69,10 +71,12 @@ def run_in_program(
             write_files(each, folder / str(number), any_code=arguments.any_code)
             for number, each in enumerate(variants)
         ]
-        with _leave_signals_to_the_program() as started:
-            run = run_with_variants(spec, replacements, _tell, started)
+        with _leave_signals_to_the_program() as running:
+            run = run_with_variants(spec, replacements, _tell, running.programs.append)
         _tell_all(variants, run)
-        if arguments.pairs is not None and _has_replaced(run):
+        if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
+            _tell(f"not timed: {why}")
+        elif arguments.pairs is not None:
             times = compare_by_turns(
                 spec,
                 arguments.pairs,
@@ -97,35 +101,44 @@ def _tell_all(variants: Sequence[ChosenVariant], run: ReplacedRun) -> None:
             _tell(line)
 
 
-def _has_replaced(run: ReplacedRun) -> bool:
-    return any(kernel.dispatches for process in run.processes for kernel in process.kernels)
+def _explain_untimed(run: ReplacedRun, *, was_told: bool) -> str | None:
+    """Explain why no further runs are timed; None if they are. was_told: a signal came for the program."""
+    if was_told or run.program.exit_signal is not None:
+        return "a signal ended the first run"
+    return None if run.dispatches else "nothing was replaced"
 
 
 def _tell(text: str) -> None:
     say(f"kc-run: {make_printable(text)}")
 
 
-@contextmanager
-def _leave_signals_to_the_program() -> Iterator[Any]:
-    """Let the program decide what Ctrl-C means: a terminal sends it to both. Others are passed on to it.
+@dataclass
+class _Running:
+    """The program that runs, once it is started; and whether a signal came for it."""
 
-    Yields what to call with the program once it is started.
-    """
-    running: list[RunningProgram] = []
+    programs: list[RunningProgram] = field(default_factory=list)
+    was_told: bool = False
+
+
+@contextmanager
+def _leave_signals_to_the_program() -> Iterator[_Running]:
+    """Let the program decide what Ctrl-C means: a terminal sends it to both. Others are passed on to it."""
+    running = _Running()
 
     def pass_on(number: int, _frame: object) -> None:
-        for program in running:
+        running.was_told = True
+        for program in running.programs:
             program.send_signal(signal.Signals(number))
 
     def leave(_number: int, _frame: object) -> None:
-        pass
+        running.was_told = True
 
     before = {}
     for number, action in ((signal.SIGINT, leave), (signal.SIGTERM, pass_on), (signal.SIGHUP, pass_on)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, action)
     try:
-        yield running.append
+        yield running
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
@@ -144,7 +157,8 @@ def _describe(variant: ChosenVariant, run: ReplacedRun, found: Replaced) -> Iter
         grid, block = found.other_shape or ((0, 0, 0), (0, 0, 0))
         yield (
             f"{name}: the captured kernel ran in {_count(found.kept, 'dispatch')} whose launch the variant "
-            f"is not for, the latest of {format_shape(grid)} blocks of {format_shape(block)} work-items"
+            f"does not support; the latest had {format_shape(grid)} blocks of {format_shape(block)} "
+            "work-items"
         )
     if found.other_code and found.dispatches:
         yield f"{name}: left alone in {count(found.other_code, 'code object')}: {_OTHER_CODE}"
@@ -171,9 +185,7 @@ def _explain(run: ReplacedRun, found: Replaced) -> str:
     if not run.processes:
         return "the program used no GPU"
     if found.loaded:
-        return (
-            "the kernel was never launched" if not found.kept else "no launch was one that the variant is for"
-        )
+        return "the variant supports none of the launches" if found.kept else "the kernel was never launched"
     if found.other_code:
         return _OTHER_CODE
     if found.failures:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.paired_times import PairedTimes
@@ -40,6 +41,11 @@ def compare_by_turns(
                     f"the variant, {first.program.describe_end()}: their times cannot be compared",
                     hint="runs that are timed have no input: --compare is for programs that need none",
                 )
+            if with_variant and not made.dispatches:
+                raise ProgramError(
+                    "a timed run launched no kernel that was replaced, so the times say nothing",
+                    hint="runs that are timed have no input: --compare is for programs that need none",
+                )
             times[with_variant].append(made.wall_ns)
     return PairedTimes(tuple(times[False]), tuple(times[True]))
 
@@ -57,7 +63,7 @@ def describe_times(times: PairedTimes, *, is_software: bool) -> Iterator[str]:
     )
     yield f"wall time, median: {', '.join(each)}"
     if low <= 1 <= high:
-        yield "the interval holds 1: these runs show no difference"
+        yield "the interval contains 1: these runs show no difference"
     if confidence < 0.95:
         yield "fewer than 6 pairs give no interval of 95 %"
     if is_software:
@@ -65,4 +71,4 @@ def describe_times(times: PairedTimes, *, is_software: bool) -> Iterator[str]:
 
 
 def _middle(times_ns: tuple[int, ...]) -> str:
-    return format_duration(sorted(times_ns)[len(times_ns) // 2])
+    return format_duration(median(times_ns))

@@ -120,17 +120,18 @@ def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, 
     """Find the latest capture of a kernel that a code object has."""
     data = path.read_bytes()
     for entry in store.list_artifacts("capture"):
-        with open_view(store, entry.digest) as made:
-            symbol, name = str(made.kernel.mangled_name), str(made.kernel.demangled_name)
-            if kernel is not None and kernel not in name and kernel != symbol:
-                continue
-            isa = str(made.kernel.code_object.isa)
         try:
+            with open_view(store, entry.digest) as made:
+                symbol, name = str(made.kernel.mangled_name), str(made.kernel.demangled_name)
+                is_hsa = made.environment.backend == Backend.HSA
+                isa = str(made.kernel.code_object.isa)
+            if not is_hsa or (kernel is not None and kernel not in name and kernel != symbol):
+                continue
             has_it = read_code_object(extract_code_object(data, isa)).find_kernel(symbol) is not None
         except KerncapError:
-            continue  # of another GPU
+            continue  # of another GPU, or of another version of this package
         if has_it:
-            say(f"kc-run: of capture {entry.digest.short}, {make_printable(name)}")
+            say(f"kc-run: replaces {make_printable(name)}, as in capture {entry.digest.short}")
             return (entry.digest,)
     raise ArtifactError(
         f"the store has no capture of a kernel that {path} has",

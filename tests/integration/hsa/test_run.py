@@ -60,7 +60,8 @@ def test_launches_that_the_variant_is_not_for_run_the_captured_kernel(stages, la
     assert read_sums(bounded.out)["graph"] != right["graph"]
     assert "the variant ran in 8 dispatches of 2 processes" in bounded.err
     assert (
-        "1 dispatch whose launch the variant is not for, the latest of 4 x 1 x 1 blocks of 256" in bounded.err
+        "1 dispatch whose launch the variant does not support; the latest had 4 x 1 x 1 blocks of 256"
+        in bounded.err
     )
 
 
