@@ -107,7 +107,7 @@ def find_source(
     consulted = Consulted()
     if not roots:
         consulted.exists(find_working_folder(capture))  # if it appears later, it will be a root
-    if find_python_file(tables) is not None:  # Triton's: no file of C++ is its source, whatever it defines
+    if find_python_file(tables) is not None:  # no file of C++ is its source, whatever it defines
         return _search_assembly(capture, code, name, tables, roots, consulted)
     guessed = not options.source_dirs
     named = find_by_line_tables(tables, roots, name, consulted, guessed=guessed)

@@ -39,8 +39,9 @@ def find_python_kernels(
 ) -> list[PythonKernel]:
     """Find the functions below ``roots`` from which Triton may have compiled a kernel.
 
-    name: the kernel's. arguments: how many it takes, if that is known. A function whose file and lines the
-    line table names is the only one.
+    name: the kernel's. arguments: how many it takes, if that is known. A function of this name in the file of
+    the line table's definition goes first: its lines may have moved. Then comes the function at that line,
+    whatever its name: ``triton.jit(repr=...)`` names kernels.
     """
     tree = PythonTree(roots, consulted)
     names = {name, _SUFFIX.sub("", name)}
@@ -60,7 +61,8 @@ def find_python_kernels(
                 continue
             if _is_compiled(tree, module, function):
                 kernel = _describe(tree, module, scopes, function, by_line_table=is_there)
-                rated = (is_there, is_told, function.name == name, _takes(kernel, arguments))
+                is_named = path == told and function.name in names
+                rated = (is_named, is_there, is_told, function.name == name, _takes(kernel, arguments))
                 found.append((rated, kernel))
     best = max((rated for rated, _ in found), default=None)
     return [kernel for rated, kernel in found if rated == best]
@@ -74,18 +76,19 @@ def _list_files(roots: Sequence[Path], tables: LineTables, consulted: Consulted)
     return list(dict.fromkeys(found))
 
 
-def _list_functions(
-    node: ast.AST, scopes: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], ast.FunctionDef]]:
+def _list_functions(tree: ast.Module) -> Iterator[tuple[tuple[str, ...], ast.FunctionDef]]:
     """Yield all functions of a file, with the names of what they are in."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef):
-            yield scopes, child
-        if isinstance(child, Function):
-            yield from _list_functions(child, (*scopes, child.name, "<locals>"))
-        else:
-            inner = (*scopes, child.name) if isinstance(child, ast.ClassDef) else scopes
-            yield from _list_functions(child, inner)
+    waiting: list[tuple[tuple[str, ...], ast.AST]] = [((), tree)]  # a stack: an `elif` is nested in its `if`
+    while waiting:
+        scopes, node = waiting.pop()
+        if isinstance(node, ast.FunctionDef):
+            yield scopes, node
+        if isinstance(node, Function):
+            scopes = (*scopes, node.name, "<locals>")
+        elif isinstance(node, ast.ClassDef):
+            scopes = (*scopes, node.name)
+        inner = [each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr)]
+        waiting += [(scopes, each) for each in reversed(inner)]
 
 
 def _begin(function: ast.FunctionDef) -> int:

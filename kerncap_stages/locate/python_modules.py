@@ -6,8 +6,8 @@ A name may be bound several times, in a ``try`` for example: each binding is loo
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class PythonModule:
     def parse(cls, path: Path, text: bytes) -> PythonModule | None:
         """Parse a file; None if it is not Python, as a file of an older version may be."""
         try:
-            made = cls(path, ast.parse(text))
+            with warnings.catch_warnings():  # of the program's text: "\d" in a docstring
+                warnings.simplefilter("ignore")
+                made = cls(path, ast.parse(text))
             for node in ast.walk(made.tree):
                 made._bind(node)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -74,14 +76,6 @@ class PythonModule:
     def _add(self, name: str, what: Imported | Function | ast.expr) -> None:
         self.bindings.setdefault(name, []).append(what)
 
-    @cached_property
-    def top(self) -> Path:
-        """The folder that the module's top package is in."""
-        folder = self.path.parent
-        while (folder / "__init__.py").is_file() and folder.parent != folder:
-            folder = folder.parent
-        return folder
-
 
 class PythonTree:
     """The modules below folders, read when they are asked for."""
@@ -90,6 +84,7 @@ class PythonTree:
         self._roots = [root for root in roots if root.is_dir()]
         self._consulted = consulted
         self._modules: dict[Path, PythonModule | None] = {}
+        self._tops: dict[Path, Path] = {}
 
     def read(self, path: Path) -> PythonModule | None:
         """Return the module of a file."""
@@ -148,8 +143,9 @@ class PythonTree:
             places = list(module.path.parents[level - 1 : level])
         else:
             # What another package of the same folder holds, such as site-packages, is not the program's.
-            packages = module.path.relative_to(module.top).parts[:-1]
-            own = [module.top] if packages[:1] in ((), (parts[0],)) else []
+            top = self._find_top(module.path.parent)
+            packages = module.path.relative_to(top).parts[:-1]
+            own = [top] if packages[:1] in ((), (parts[0],)) else []
             places = [*own, *self._roots]
         for place in dict.fromkeys(places):
             whole = place.joinpath(*parts)
@@ -159,6 +155,15 @@ class PythonTree:
                     return self.read(path)
                 self._consulted.note_absent_file(path)
         return None
+
+    def _find_top(self, start: Path) -> Path:
+        """Return the folder that the top package of a folder's modules is in."""
+        if start not in self._tops:
+            folder = start
+            while self._consulted.exists(folder / "__init__.py") and folder.parent != folder:
+                folder = folder.parent
+            self._tops[start] = folder
+        return self._tops[start]
 
 
 def read_path(node: ast.expr) -> list[str] | None:

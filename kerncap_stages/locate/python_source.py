@@ -1,7 +1,8 @@
 """The source of a Triton kernel whose program recorded nothing of it.
 
-What tells it from a kernel in C++: its line table names Python files. A code object without a line table may
-be of either; then a function that Triton compiles must have the kernel's name, which C++ would have mangled.
+What tells it from a kernel in C++: its line table names Python files. Those of other compilers of Python
+do, too. A code object without a line table may be of either; then a function that Triton compiles must have
+the kernel's name, which C++ would have mangled.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Transaction
 
 _NO_RECORD = "its program recorded nothing of it: capture it again, without python's options -I, -E and -S"
+_IF_TRITON = f"if it is a Triton kernel, {_NO_RECORD}"
 _ONLY_INSTRUCTIONS = "without the record, how Triton compiled it is not known, so its instructions are edited"
 
 
@@ -57,15 +59,9 @@ def find_triton_source(
     kernels = find_python_kernels(roots, name, arguments, tables, consulted)
     if told is None and not kernels:
         return None
-    origin = f", compiled from {told}" if told is not None else ": its source is Python"
-    explanation = f"{name} is a Triton kernel{origin}; {_NO_RECORD}"
     outcome = Outcome.FOUND if len(kernels) == 1 else Outcome.TRITON_KERNEL
-    if kernels:
-        explanation += f"; {_ONLY_INSTRUCTIONS}"
     if len(kernels) > 1:
         outcome = Outcome.AMBIGUOUS
-        places = ", ".join(f"{each.path}:{each.line}" for each in kernels)
-        explanation += f"; {len(kernels)} functions fit: {places}; pass a --source-dir that has only one"
     found = kernels[0] if len(kernels) == 1 else None
     return Source(
         parents=(ManifestRef.to(digest),),
@@ -74,7 +70,7 @@ def find_triton_source(
         kernel_name=capture.kernel.demangled_name,
         language=Language.TRITON,
         outcome=outcome,
-        explanation=explanation,
+        explanation=_explain(name, told, kernels),
         definition=None if found is None else _describe(found),
         candidates=tuple(map(_describe, kernels)),
         compile_command=None,
@@ -90,8 +86,21 @@ def find_triton_source(
     )
 
 
+def _explain(name: str, told: Path | None, kernels: Sequence[PythonKernel]) -> str:
+    if not kernels:  # numba and others compile Python, too
+        return f"{name} was compiled from Python, {told}; no function there is known to be it; {_IF_TRITON}"
+    origin = f", compiled from {told}" if told is not None else ": its source is Python"
+    text = f"{name} is a Triton kernel{origin}; {_NO_RECORD}; {_ONLY_INSTRUCTIONS}"
+    if len(kernels) == 1:
+        return text
+    text += f"; {len(kernels)} functions fit: " + ", ".join(f"{each.path}:{each.line}" for each in kernels)
+    if len({each.path.parent for each in kernels}) == 1:
+        return f"{text}; a capture with a record says which"
+    return f"{text}; pass a --source-dir that has only one"
+
+
 def find_python_file(tables: LineTables) -> Path | None:
-    """Return the Python file that a line table names; None if it names none: the kernel is not Triton's."""
+    """Return the Python file that a line table names; None if it names none."""
     definition = () if tables.definition is None else (tables.definition[0],)
     return next((path for path in (*definition, *tables.paths) if path.suffix == ".py"), None)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from manifest_examples import capture, digest, hsa_kernel
 
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.line_tables import LineTables
 from kerncap_stages.locate.python_kernels import find_python_kernels
+from kerncap_stages.locate.python_source import find_triton_source
 from kerncap_stages.locate.search import find_by_line_tables, find_told_line
 
 WRAPPER = "import triton\n\ndef make(fn):\n    return triton.jit(fn)\n"
@@ -80,6 +82,53 @@ def test_the_line_table_names_the_function_whatever_the_kernel_is_called(tmp_pat
     (found,) = find(tmp_path, "kernel_of_64", tables=tables)
     assert found.path.name == "other.py"
     assert found.by_line_table
+
+
+def test_a_function_of_the_kernels_name_goes_before_one_at_a_line_that_moved(tmp_path):
+    text = "import triton\n\n@triton.jit\ndef helper(x):\n    pass\n\n@triton.jit\ndef axpy(x):\n    pass\n"
+    other = "import triton\n\n@triton.jit\ndef axpy(x):\n    pass\n\n@triton.jit\ndef scale(x):\n    pass\n"
+    write(tmp_path, kernels=text, more__kernels=other)
+    path = tmp_path / "kernels.py"
+    (found,) = find(tmp_path, tables=LineTables((path,), (path, 4)))
+    assert (found.path, found.qualified_name, found.by_line_table) == (path, "axpy", False)
+    # Another file of the table's name is not the table's: `repr` may have named this kernel.
+    (found,) = find(tmp_path, "scale", tables=LineTables((path,), (path, 4)))
+    assert (found.path, found.qualified_name, found.by_line_table) == (path, "helper", True)
+
+
+def test_long_expressions_and_warnings_of_the_program_are_no_hindrance(tmp_path):
+    kernel = "import triton\n\n@triton.jit\ndef axpy(x):\n    '\\d'\n"
+    write(tmp_path, kernels=f"{kernel}\nx = {' + '.join(['1'] * 1500)}\n")
+    assert [each.qualified_name for each in find(tmp_path)] == ["axpy"]
+
+
+def test_a_package_that_a_module_may_become_a_part_of_is_recorded(tmp_path):
+    write(tmp_path, app__kernels="import triton, more\n\n@triton.jit\ndef axpy(x):\n    more.half(x)\n")
+    consulted = Consulted()
+    find_python_kernels((tmp_path,), "axpy", None, LineTables(), consulted)
+    assert consulted.digests[tmp_path / "app/__init__.py"] is None
+    assert tmp_path / "app/more.py" in consulted.digests
+
+
+def explain(folder, tables=LineTables()):  # noqa: B008 - frozen
+    found = capture(kernel=hsa_kernel(mangled_name="axpy", demangled_name="axpy"))
+    source = find_triton_source(found, digest("capture"), tables, (folder,), Consulted(), None)
+    return source.explanation
+
+
+def test_python_that_triton_did_not_compile_is_not_called_tritons(tmp_path):
+    write(tmp_path, kernels="from numba import cuda\n\n@cuda.jit\ndef axpy(x):\n    pass\n")
+    path = tmp_path / "kernels.py"
+    text = explain(tmp_path, LineTables((path,), (path, 4)))
+    assert "axpy was compiled from Python" in text
+    assert "axpy is a Triton kernel" not in text
+
+
+@pytest.mark.parametrize(("other", "hint"), [("", "a capture with a record"), ("more/", "--source-dir")])
+def test_what_tells_functions_of_one_name_apart(tmp_path, other, hint):
+    text = "import triton\nif {}:\n    @triton.jit\n    def axpy(x): pass\n"
+    write(tmp_path, kernels=text.format("X"), **{f"{other}kernels2": text.format("not X")})
+    assert explain(tmp_path).partition("functions fit")[2].count(hint) == 1
 
 
 @pytest.mark.parametrize("packages", [(), ("app", "app/deep")])
