@@ -10,8 +10,23 @@ from kerncap_stages.text.configurations import format_configuration, has_values,
 VALUES = {"SIZE": "32", "NAMES": "('a', 'b=c')", "x[0]": "float('-inf')", "KIND": "'row'", "num_warps": "4"}
 
 
-def test_what_is_written_is_read_again():
-    assert parse_configuration(format_configuration(VALUES)) == VALUES
+@pytest.mark.parametrize(
+    "values",
+    [
+        VALUES,
+        {"KIND": "'a, b=c'", "N": "1"},
+        {"KIND": '"it\'s, b=c"'},
+        {"A": "('x', (1, 'y, z=2'))", "B": "it's"},
+    ],
+)
+def test_what_is_written_is_read_again(values):
+    assert parse_configuration(format_configuration(values)) == values
+
+
+@pytest.mark.parametrize(("wanted", "fits"), [("True", True), ("1", False), ("1.0", False)])
+def test_a_number_is_no_truth_value(wanted, fits):
+    assert has_values({"FLAG": "True"}, {"FLAG": wanted}) == fits
+    assert has_values({"FLAG": "1"}, {"FLAG": wanted}) == (not fits)
 
 
 @pytest.mark.parametrize(
