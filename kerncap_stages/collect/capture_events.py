@@ -53,6 +53,7 @@ class ProcessSummary:
     other_shapes: list[tuple[Dim3, Dim3]] = field(default_factory=list)
     # of loaded kernels with a name that is wanted, but not compiled so; empty for one that is not Triton's
     other_configurations: list[str] = field(default_factory=list)
+    has_configuration: bool = False  # one was compiled so, and may not have been launched
     dispatches: int = 0
     uninterceptable_queues: int = 0
     unlisted: int = 0  # dispatches of kernels that no loaded code object lists

@@ -126,6 +126,7 @@ class CaptureSession:
                     shape for i in range(len(self._rules)) if (shape := shared.read_other_shape(i))
                 ],
                 other_configurations=self._configuration.others,
+                has_configuration=self._configuration.is_loaded,
                 dispatches=shared.dispatches,
                 uninterceptable_queues=shared.uninterceptable_queues,
                 unlisted=shared.unlisted,

@@ -143,7 +143,7 @@ def _explain_no_dispatch(
             hint="`--trials` captures such dispatches, too",
         )
     configurations = [each for process in processes for each in process.other_configurations]
-    if configurations:
+    if configurations and not any(process.has_configuration for process in processes):
         named = list(dict.fromkeys(filter(None, configurations)))
         loaded = "; ".join(named[:_CONFIGURATIONS]) or "none that Triton compiled"
         return AnswerIsNo(
@@ -166,7 +166,10 @@ def _explain_no_dispatch(
         )
     close = find_close_names(pattern, names)
     hint = "loaded kernels with similar names: " + ", ".join(close) if close else None
-    text = f"{what} never dispatched a kernel that matches {pattern!r} ({_count_loaded(len(names))} loaded)"
+    so = " and was compiled with the values of `--configuration`" if configurations else ""
+    text = (
+        f"{what} never dispatched a kernel that matches {pattern!r}{so} ({_count_loaded(len(names))} loaded)"
+    )
     wanted = KernelRule.from_selection(selections[0])
     if any(
         wanted.wants(name, name)

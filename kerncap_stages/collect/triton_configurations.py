@@ -31,6 +31,7 @@ class WantedConfiguration:
     ) -> None:
         self._values = values
         self._find = find
+        self.is_loaded = False
         self.others: list[str] = []  # of the kernels that do not fit; empty for one that is not Triton's
 
     def fits(self, symbol: str, checksum: int) -> bool:
@@ -39,6 +40,7 @@ class WantedConfiguration:
             return True
         made = self._find(symbol, checksum)
         if made is not None and has_values(made.values, self._values):
+            self.is_loaded = True
             return True
         self.others.append("" if made is None else format_configuration(made.values))
         return False

@@ -80,7 +80,7 @@ CasesOption = Annotated[
         min=1,
         max=16,
         help="Capture one dispatch of each of N launch shapes: with a profile, those that took most time; "
-        "without one, the first N. kc-generate makes one project of them.",
+        "without one, or with --configuration, the first N. kc-generate makes one project of them.",
     ),
 ]
 StopAfterOption = Annotated[

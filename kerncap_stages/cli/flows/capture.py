@@ -86,6 +86,10 @@ class CaptureArguments:
         for text in warn_of_unprofiled_names(request, selections):
             _tell(text)
         if self.cases is not None:
+            if self.configuration is not None and request.profile is not None:
+                # The profile's shapes and times are those of all configurations.
+                _tell("the configuration's first launch shapes are captured: the profile does not list them")
+                request = replace(request, profile=None)
             return choose_cases(request, selections, _tell)
         if self.dispatch is None and self.count == 1 and self.configuration is None:
             return choose_main_shapes(request, selections, _tell)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from manifest_examples import digest
 from manifest_examples import profile as example_profile
 
+from kerncap_stages.cli.flows.capture import CaptureArguments
 from kerncap_stages.collect.capture_request import (
     choose_from_profile,
     choose_main_shapes,
@@ -129,3 +132,18 @@ def test_one_shape_and_a_shape_that_the_user_names_are_left_alone():
     assert in_shapes([(1, 64, 0, 2, 10), (1, 64, 512, 1, 10)]) == (None, None, [])
     two = [(1, 64, 0, 2, 10), (2, 64, 0, 1, 30)]
     assert in_shapes(two, grid_blocks=(1, 0, 0)) == ((1, 0, 0), None, [])
+
+
+@pytest.mark.parametrize("configuration", [None, "SIZE=32"])
+def test_cases_of_one_configuration_are_not_those_of_all(configuration):
+    profile = example_profile()
+    request = choose_from_profile(
+        digest("profile"), profile, ("./app",), None, (profile.kernels[0].name,), print
+    )
+    nothing = dict.fromkeys(field.name for field in dataclasses.fields(CaptureArguments))
+    given = {"exact": True, "regex": False, "mangled": False, "cases": 4, "count": 1, "every": 1}
+    given["configuration"] = configuration
+    (selection,) = CaptureArguments(**(nothing | given)).make_selections(request)
+    assert selection.by_case
+    assert bool(selection.cases) == (configuration is None)
+    assert configuration is None or selection.count == 4

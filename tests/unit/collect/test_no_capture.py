@@ -47,6 +47,23 @@ def test_a_kernel_that_was_loaded_and_not_seen_may_have_been_launched_on_the_dev
     assert ("kernels and graphs that other kernels launch on the device" in str(error)) is says
 
 
+@pytest.mark.parametrize(
+    ("shapes", "says"),
+    [
+        ([((4, 1, 1), (64, 1, 1))], "never in the shape of `--grid-blocks`"),
+        ([], "never dispatched a kernel that matches 'inner' and was compiled with the values"),
+    ],
+)
+def test_a_configuration_that_was_loaded_is_not_denied(shapes, says):
+    selection = Selection(match=NameMatch.SUBSTRING, pattern="inner", grid_blocks=(7, 1, 1))
+    process = ProcessSummary(1, "hsa", {"inner"}, [0], other_shapes=shapes, has_configuration=True)
+    other = ProcessSummary(2, "hsa", {"inner"}, [0], other_configurations=["SIZE=64"])
+    error = explain_no_capture([selection], ended("exit 0"), [], [process, other])
+    assert says in str(error)
+    denied = explain_no_capture([selection], ended("exit 0"), [], [other])
+    assert "none with the values of `--configuration`: SIZE=64" in str(denied)
+
+
 def test_a_kernel_that_an_autotuner_only_tried_is_told():
     selection = Selection(match=NameMatch.SUBSTRING, pattern="inner")
     process = ProcessSummary(1, "hsa", {"inner(int*)"}, [0], trials=12)
