@@ -134,7 +134,12 @@ DefinesOption = Annotated[
     ),
 ]
 TritonBackendOption = Annotated[
-    str, typer.Option("--triton-backend", metavar="hsa|python", help="Both do the same: no effect.")
+    str,
+    typer.Option(
+        "--triton-backend",
+        metavar="hsa|python",
+        help="Accepted for compatibility; both capture at the HSA level.",
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
 
