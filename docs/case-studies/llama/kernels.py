@@ -1,0 +1,157 @@
+"""The kernels of the study: where they are in llama.cpp's source, and the edits of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CUDA = Path("ggml/src/ggml-cuda")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replaces ``old``, where it first stands behind ``after``. ``values`` fill {n} of ``new`` in turn."""
+
+    says: str
+    after: str
+    old: str
+    new: str
+    values: tuple[int, ...] = (0,)
+
+    def apply(self, text: str, turn: int = 0) -> str:
+        """Return the edited text. Raises ValueError if the source does not hold what is replaced."""
+        start = text.index(self.old, text.index(self.after))
+        new = self.new.replace("{n}", str(self.values[turn % len(self.values)]))
+        return text[:start] + new + text[start + len(self.old) :]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: part of its name, the arguments of llama-cli with which it runs, and two edits."""
+
+    key: str
+    pattern: str
+    file: str
+    operator: str  # as test-backend-ops calls it
+    right: Edit
+    wrong: Edit
+    program: str = "plain"
+
+
+KERNELS = (
+    Kernel(
+        key="mul_mat_vec_q",
+        pattern="mul_mat_vec_q<",
+        file="mmvq.cu",
+        operator="MUL_MAT",
+        right=Edit(
+            "unroll the loop over blocks {n} times",
+            after="static __global__ void mul_mat_vec_q(",
+            old="    for (int kbx = tid",
+            new="#pragma unroll {n}\n    for (int kbx = tid",
+            values=(2, 4, 3, 5, 6, 7),
+        ),
+        wrong=Edit(
+            "leave out the last block of each row",
+            after="static __global__ void mul_mat_vec_q(",
+            old="kbx < blocks_per_row_x;",
+            new="kbx < blocks_per_row_x - 1;",
+        ),
+    ),
+    Kernel(
+        key="rms_norm",
+        pattern="rms_norm_f32<",
+        file="norm.cu",
+        operator="RMS_NORM",
+        right=Edit(
+            "unroll the loop that sums squares {n} times",
+            after="static __global__ void rms_norm_f32(",
+            old="    for (int col = tid;",
+            new="#pragma unroll {n}\n    for (int col = tid;",
+            values=(2, 4, 3, 5, 6, 8),
+        ),
+        wrong=Edit(
+            "leave out the small number below the root",
+            after="static __global__ void rms_norm_f32(",
+            old="rsqrtf(mean + eps)",
+            new="rsqrtf(mean)",
+        ),
+    ),
+    Kernel(
+        key="rope",
+        pattern="rope_norm<",
+        file="rope.cu",
+        operator="ROPE",
+        right=Edit(
+            "promise the compiler work-groups of at most {n}",
+            after="template<bool forward, bool has_ff, typename T>",
+            old="static __global__ void rope_norm(",
+            new="static __global__ void __launch_bounds__({n}) rope_norm(",
+            values=(256, 320, 384, 448, 512, 576),
+        ),
+        wrong=Edit(
+            "turn the other way",
+            after="static __global__ void rope_norm(",
+            old="x0*cos_theta - x1*sin_theta",
+            new="x0*cos_theta + x1*sin_theta",
+        ),
+    ),
+    Kernel(
+        key="soft_max",
+        pattern="soft_max_f32<",
+        file="softmax.cu",
+        operator="SOFT_MAX",
+        right=Edit(
+            "unroll the loop that adds exponentials {n} times",
+            after="float tmp = 0.0f; // partial sum",
+            old="#pragma unroll",
+            new="#pragma unroll {n}",
+            values=(2, 1, 3, 4, 5, 6),
+        ),
+        wrong=Edit(
+            "do not subtract the largest value",
+            after="static __global__ void soft_max_f32(",
+            old="expf(vals[col] - max_val)",
+            new="expf(vals[col])",
+        ),
+    ),
+    Kernel(
+        key="flash_attn",
+        pattern="flash_attn_vec_ext_f32<",
+        file="fattn-vec-f32.cuh",
+        operator="FLASH_ATTN_EXT",
+        right=Edit(
+            "unroll the loop over rows of V {n} times",
+            after="static __global__ void flash_attn_vec_ext_f32(",
+            old="#pragma unroll\n        for (int k = 0; k < D; ++k) {",
+            new="#pragma unroll {n}\n        for (int k = 0; k < D; ++k) {",
+            values=(8, 4, 16, 2, 32, 1),
+        ),
+        wrong=Edit(
+            "forget the mask",
+            after="static __global__ void flash_attn_vec_ext_f32(",
+            old="sum += mask ? slope*__half2float(maskh[j*ne11 + k_VKQ_0 + i_KQ]) : 0.0f;",
+            new="",
+        ),
+        program="flash",
+    ),
+    Kernel(
+        key="mul_mat_q",
+        pattern="mul_mat_q<",
+        file="mmq.cuh",
+        operator="MUL_MAT",
+        right=Edit(
+            "unroll the loop over the tile's columns {n} times",
+            after="void vec_dot_q4_0_q8_1_dp4a(",
+            old="// #pragma unroll",
+            new="#pragma unroll {n}",
+            values=(2, 4, 1, 3, 8, 5),
+        ),
+        wrong=Edit(
+            "multiply the first half of the tile twice",
+            after="void mul_mat_q_process_tile(",
+            old="vec_dot(tile_x, tile_y, sum, WARP_SIZE);",
+            new="vec_dot(tile_x, tile_y, sum, 0);",
+        ),
+    ),
+)
