@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from kerncap_stages.collect.replacing import Replaced
 
 
+_OTHER_CODE = (
+    "a kernel of this name is there, in another code object than the captured one; capture again, or replace "
+    "it there too: --any-code"
+)
+
+
 @dataclass(frozen=True)
 class RunArguments:
     """What runs in a kernel's place. ``variant``: a project's folder, or a code object."""
@@ -171,12 +177,6 @@ def _describe(variant: ChosenVariant, run: ReplacedRun, found: Replaced) -> Iter
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}es"
-
-
-_OTHER_CODE = (
-    "a kernel of this name is there, in another code object than the captured one; capture again, or replace "
-    "it there too: --any-code"
-)
 
 
 def _explain(run: ReplacedRun, found: Replaced) -> str:
