@@ -78,7 +78,7 @@ def run_in_program(
             for number, each in enumerate(variants)
         ]
         with _leave_signals_to_the_program() as running:
-            run = run_with_variants(spec, replacements, _tell, running.programs.append)
+            run = run_with_variants(spec, replacements, _tell, running.start)
         _tell_all(variants, run)
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
@@ -120,10 +120,25 @@ def _tell(text: str) -> None:
 
 @dataclass
 class _Running:
-    """The program that runs, once it is started; and whether a signal came for it."""
+    """The program that runs, once it is known; and whether a signal came for it."""
 
-    programs: list[RunningProgram] = field(default_factory=list)
+    program: RunningProgram | None = None
     was_told: bool = False
+    early: list[signal.Signals] = field(default_factory=list)  # came before it was known
+
+    def start(self, program: RunningProgram) -> None:
+        """Take the program, which has just started, and pass on what came for it."""
+        self.program = program
+        while self.early:
+            program.send_signal(self.early.pop(0))
+
+    def pass_on(self, number: signal.Signals) -> None:
+        """Pass a signal on to the program."""
+        self.was_told = True
+        if self.program is None:
+            self.early.append(number)
+        else:
+            self.program.send_signal(number)
 
 
 @contextmanager
@@ -132,9 +147,7 @@ def _leave_signals_to_the_program() -> Iterator[_Running]:
     running = _Running()
 
     def pass_on(number: int, _frame: object) -> None:
-        running.was_told = True
-        for program in running.programs:
-            program.send_signal(signal.Signals(number))
+        running.pass_on(signal.Signals(number))
 
     def leave(_number: int, _frame: object) -> None:
         running.was_told = True

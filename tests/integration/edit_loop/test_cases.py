@@ -9,7 +9,7 @@ from programs import SOURCES, Build, Program, compile_once
 
 
 def test_a_variant_that_is_right_for_some_cases_only(stages):
-    app = compile_once(Build(Program(SOURCES / "edit_loop/launch_shapes.hip"), "gfx90a", "O3"))
+    app = compile_once(Build(Program(SOURCES / "edit_loop/three_sizes.hip"), "gfx90a", "O3"))
     (profile,) = stages.run("profile", "--", app).must().digests
     captures = stages.run("capture", profile, "--cases", 3).must().digests
     assert len(captures) == 3
@@ -38,7 +38,7 @@ def test_a_variant_that_is_right_for_some_cases_only(stages):
 
 
 def test_a_case_that_is_held_out_is_not_in_the_project(stages):
-    app = compile_once(Build(Program(SOURCES / "edit_loop/launch_shapes.hip"), "gfx90a", "O3"))
+    app = compile_once(Build(Program(SOURCES / "edit_loop/three_sizes.hip"), "gfx90a", "O3"))
     *shown, hidden = stages.run("capture", "--kernel", "halve", "--cases", 3, "--", app).must().digests
     words = ("--source-dir", SOURCES / "edit_loop", "--output", "project")
     (made,) = stages.run("generate", *shown, hidden, "--held-out", hidden, *words).must().digests
