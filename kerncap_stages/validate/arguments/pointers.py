@@ -14,6 +14,7 @@ from kerncap_stages.locate.argument_layouts import (
 )
 from kerncap_stages.validate.arguments.parts import Pointer
 from kerncap_stages.validate.arguments.triton_pointers import find_triton_pointers
+from kerncap_stages.validate.arguments.values import ADDRESS_BYTES, read_address, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.source import HeldAddress, Source
-
-_WORD_BYTES = 8  # size of an address
 
 
 def find_pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tuple[Pointer, ...]:
@@ -68,31 +67,31 @@ def _group_held_addresses(
 
 
 def _make_held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddress]) -> list[Pointer]:
-    value = _read_value(capture, slot)
+    value = read_value(capture, slot)
     return [
         Pointer(
             f"{each.name} ({each.type_name})",
-            _read_address(value, each.offset_bytes),
+            read_address(value, each.offset_bytes),
             each.element_type,
             # A member of a struct counts as written, as it does if the source tells the struct's layout.
             is_const="." not in each.name and is_pointer_to_const(each.type_name),
         )
         for each in held
-        if each.offset_bytes + _WORD_BYTES <= slot.size_bytes
+        if each.offset_bytes + ADDRESS_BYTES <= slot.size_bytes
     ]
 
 
 def _find_slot_pointers(
     capture: Capture, slot: KernargSlot, type_text: str, name: str, types: Types
 ) -> Iterator[Pointer]:
-    value = _read_value(capture, slot)
+    value = read_value(capture, slot)
     target = find_pointee(type_text)
-    if target is not None and slot.size_bytes == _WORD_BYTES:
+    if target is not None and slot.size_bytes == ADDRESS_BYTES:
         kind = types.find_element_type(target)
-        yield Pointer(f"{name} ({type_text})", _read_address(value, 0), kind, is_pointer_to_const(type_text))
+        yield Pointer(f"{name} ({type_text})", read_address(value), kind, is_pointer_to_const(type_text))
         return
-    if slot.value_kind != "by_value" and slot.size_bytes == _WORD_BYTES:
-        yield Pointer(name, _read_address(value, 0), None, slot.is_const)
+    if slot.value_kind != "by_value" and slot.size_bytes == ADDRESS_BYTES:
+        yield Pointer(name, read_address(value), None, slot.is_const)
         return
     layout = types.find_layout(type_text)
     if layout is None or layout.size_bytes != slot.size_bytes:
@@ -103,19 +102,10 @@ def _find_slot_pointers(
             label = f"{name}.{field.name} ({field.type_name})"
             yield Pointer(
                 label,
-                _read_address(value, field.offset_bytes),
+                read_address(value, field.offset_bytes),
                 types.find_element_type(target),
                 is_const=False,
             )
-
-
-def _read_value(capture: Capture, slot: KernargSlot) -> bytes:
-    start = slot.offset_bytes
-    return bytes.fromhex(capture.kernarg[2 * start : 2 * (start + slot.size_bytes)])
-
-
-def _read_address(value: bytes, offset: int) -> int:
-    return int.from_bytes(value[offset : offset + _WORD_BYTES], "little")
 
 
 def _read_texts(store: ReadsObjects, source: Source | None) -> list[bytes]:

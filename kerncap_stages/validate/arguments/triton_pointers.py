@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.locate.argument_layouts import list_explicit_slots
 from kerncap_stages.validate.arguments.parts import Pointer
+from kerncap_stages.validate.arguments.values import ADDRESS_BYTES, read_address, read_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.triton import TritonKernel
 
-_WORD_BYTES = 8  # size of an address
 _POINTER = re.compile(r"\*(k?)(\w+)")
 _DESCRIPTOR = re.compile(r"tensordesc\w*<([a-z]+\d+\w*)")
 # `ElementType`'s names by Triton's. i1 is a byte in memory; fp8e4b15 is a type of Triton's own.
@@ -47,9 +46,9 @@ def find_triton_pointers(capture: Capture, triton: TritonKernel) -> tuple[Pointe
     by_address = _list_tensors(capture, dict(given))
     found = []
     for i, slot in enumerate(explicit):
-        if slot.size_bytes != _WORD_BYTES:
+        if slot.size_bytes != ADDRESS_BYTES:
             continue
-        address = _read_address(capture, slot)
+        address = read_address(read_value(capture, slot))
         if i < count:
             name, kind = given[i]
             match = _POINTER.fullmatch(kind)
@@ -104,9 +103,3 @@ def _list_tensors(capture: Capture, kinds: dict[str, str]) -> dict[int, tuple[st
                 _ELEMENTS.get(match[match.lastindex or 0]),
             )
     return found
-
-
-def _read_address(capture: Capture, slot: KernargSlot) -> int:
-    start = slot.offset_bytes
-    text = capture.kernarg[2 * start : 2 * (start + slot.size_bytes)]
-    return int.from_bytes(bytes.fromhex(text), "little")
