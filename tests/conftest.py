@@ -1,4 +1,4 @@
-"""What every test can use: golden files, which `make golden` rewrites, own mounts, what takes addresses."""
+"""What every test can use: golden files, which `make golden` rewrites, own mounts, back ends, addresses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from nvidia_gpu import spread_over_gpus
+from nvidia_gpu import architecture, spread_over_gpus, why_none
 from programs import SOURCES
 
 from kerncap_stages.errors import Refused
@@ -36,6 +36,20 @@ def no_store_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture(scope="session", params=["hsa", pytest.param("cuda", marks=pytest.mark.gpu)])
+def backend(request: pytest.FixtureRequest) -> str:
+    """The back end under test: the software GPU (hsa), or an NVIDIA GPU (cuda)."""
+    if request.param == "cuda" and (reason := why_none()):
+        pytest.skip(reason)
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def target(backend: str) -> str:
+    """What programs are built for."""
+    return architecture() if backend == "cuda" else "gfx90a"
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from nvidia_gpu import architecture, why_none
 from programs import Build, compile_once, program_named
 from shared import folder_of_run, made_once
 from stages import Stages
@@ -18,20 +17,6 @@ from kerncap_stages.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-
-@pytest.fixture(scope="session", params=["hsa", pytest.param("cuda", marks=pytest.mark.gpu)])
-def backend(request: pytest.FixtureRequest) -> str:
-    """The back end under test."""
-    if request.param == "cuda" and (reason := why_none()):
-        pytest.skip(reason)
-    return str(request.param)
-
-
-@pytest.fixture(scope="session")
-def target(backend: str) -> str:
-    """What programs are built for."""
-    return architecture() if backend == "cuda" else "gfx90a"
 
 
 @pytest.fixture
