@@ -74,14 +74,14 @@ def generate_projects(
 def _leave_out(store: Store, given: Sequence[Digest], held_out: Sequence[str]) -> list[Digest]:
     """Return the artifacts without those of captures that are held out."""
     captures = {digest: find_capture_of(store, digest) for digest in given}
-    for text in held_out:
-        if find_capture_of(store, store.resolve(text)) not in captures.values():
+    left_out = {text: find_capture_of(store, store.resolve(text)) for text in held_out}
+    for text, capture in left_out.items():
+        if capture not in captures.values():
             raise UsageError(
                 f"--held-out {make_printable(text)} is none of the given captures",
                 hint="give all captures of the kernel, and name with --held-out those to leave out",
             )
-    left_out = {find_capture_of(store, store.resolve(text)) for text in held_out}
-    rest = [digest for digest in given if captures[digest] not in left_out]
+    rest = [digest for digest in given if captures[digest] not in left_out.values()]
     if not rest:
         raise UsageError("--held-out leaves nothing for the project", hint="hold fewer captures out")
     return rest

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.code.kernel_facts import KernelFacts
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests import View
+    from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.replay.variant_shape import VariantShape
 
 
@@ -82,7 +84,7 @@ def choose_variants(
         store = Store.open(store_folder, create=False)
         digests = _find_latest(store, path, kernel)
     captures = [(digest, load_as(store, digest, Capture)) for digest in digests]
-    chosen = [each for each in captures if kernel is None or _is_named(each[1], kernel)]
+    chosen = [each for each in captures if _is_named(each[1].kernel, kernel)]
     if not chosen:
         names = ", ".join(made.kernel.demangled_name for _, made in captures)
         raise UsageError(f"--kernel {kernel}: no such kernel was captured", hint=f"there are: {names}")
@@ -112,8 +114,8 @@ def _find_variant(given: Path) -> tuple[Path, Path | None]:
     return built, project.folder
 
 
-def _is_named(capture: Capture, name: str) -> bool:
-    return name in capture.kernel.demangled_name or name == capture.kernel.mangled_name
+def _is_named(kernel: Kernel | View, name: str | None) -> bool:
+    return name is None or name in kernel.demangled_name or name == kernel.mangled_name
 
 
 def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, ...]:
@@ -122,11 +124,10 @@ def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, 
     for entry in store.list_artifacts("capture"):
         try:
             with open_view(store, entry.digest) as made:
+                if made.environment.backend != Backend.HSA or not _is_named(made.kernel, kernel):
+                    continue
                 symbol, name = str(made.kernel.mangled_name), str(made.kernel.demangled_name)
-                is_hsa = made.environment.backend == Backend.HSA
                 isa = str(made.kernel.code_object.isa)
-            if not is_hsa or (kernel is not None and kernel not in name and kernel != symbol):
-                continue
             has_it = read_code_object(extract_code_object(data, isa)).find_kernel(symbol) is not None
         except KerncapError:
             continue  # of another GPU, or of another version of this package
