@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -51,6 +52,21 @@ for step in range(3):
     z = mix(x, y)
 torch.cuda.synchronize()
 print("ok", float(z[0]))
+"""
+
+TEMPLATES = """
+import torch
+torch._inductor.config.max_autotune_gemm_backends = "TRITON"
+
+@torch.compile(mode="max-autotune-no-cudagraphs")
+def multiply(x, y):
+    return x @ y
+
+x, y = (torch.randn(512, 512, device="cuda", dtype=torch.float16) for _ in range(2))
+for step in range(3):
+    z = multiply(x, y)
+torch.cuda.synchronize()
+print("ok", float(z[0, 0]))
 """
 
 
@@ -163,10 +179,40 @@ def test_a_profile_counts_trials_apart(kc, program):
 def test_a_kernel_of_torch_compile(kc, program, tmp_path):
     done = captured(kc, "triton_", program(COMPILED), "--dispatch", 1)
     assert kc.show(done.digest)["kernel"]["triton"] is not None
+    assert kc.show(done.digest)["launch"]["triton"] is not None
     project = generated(kc, done.digest, tmp_path / "project")
     assert "Result: PASS" in judge(kc, project)
     edit(project / "kernel_variant.py", ("sin(", "cos("))
     assert "Result: FAIL" in judge(kc, project)
+
+
+def test_a_kernel_that_torch_takes_from_its_cache(kc, program, tmp_path):
+    """The second run of a program compiles nothing: torch launches a file of its cache, without Triton."""
+    command = program(COMPILED)
+    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=300)
+    done = captured(kc, "triton_", command, "--dispatch", 1)
+    capture = kc.show(done.digest)
+    assert capture["kernel"]["triton"]["function_name"].startswith("triton_")
+    arguments = {each["name"]: each for each in capture["launch"]["triton"]["arguments"]}
+    assert arguments["in_ptr0"]["tensor"]["shape"] == [1024, 4096]
+    assert arguments["in_ptr0"]["tensor"]["dtype"] == "float32"
+    project = generated(kc, done.digest, tmp_path / "project")
+    assert "Result: PASS" in judge(kc, project)
+    said = kc.ok(sys.executable, project / "reproducer.py", "--run").out
+    assert {line.split(": ", 1)[1] for line in said.splitlines()} == {"equal"}
+    profile = kc.show(kc.ok("kc-profile", "--", *command).digest)
+    (kernel,) = (each for each in profile["kernels"] if each["name"].startswith("triton_"))
+    assert {each["name"] for each in kernel["triton"][0]["constexprs"]} >= {"XBLOCK"}
+
+
+def test_templates_that_torch_only_tries_are_trials(kc, program):
+    command = program(TEMPLATES)
+    done = captured(kc, "triton_tem", command)
+    assert "trial" not in done.err
+    assert kc.show(done.digest)["launch"]["triton"] is not None
+    profile = kc.show(kc.ok("kc-profile", "--", *command).digest)
+    rows = [each for each in profile["kernels"] if each["name"].startswith("triton_tem")]
+    assert [each["calls"] for each in rows] == [3]
 
 
 def test_a_kernel_in_a_cuda_graph(kc, program, tmp_path):

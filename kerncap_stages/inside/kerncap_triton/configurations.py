@@ -17,21 +17,34 @@ def record_configuration(kernel: Any) -> None:
     jitted = getattr(kernel.src, "fn", None)
     if jitted is None:  # compiled from Triton's own IR
         return
-    checksum = zlib.crc32(kernel.kernel)
     names = list(jitted.arg_names)
     constants = getattr(kernel.src, "constants", None) or getattr(kernel.src, "constexprs", None) or {}
+    record_named_configuration(
+        kernel.name,
+        kernel.kernel,
+        f"{jitted.fn.__module__}.{jitted.fn.__qualname__}",
+        {_name(names, key): value for key, value in constants.items()},
+        {option: getattr(kernel.metadata, option, None) for option in _OPTIONS},
+    )
+
+
+def record_named_configuration(
+    symbol: str, code: bytes, function: str, constants: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """Write what tells a code object from others of its symbol. Of ``options``, only some are kept."""
+    checksum = zlib.crc32(code)
     record = {
-        "symbol": kernel.name,
+        "symbol": symbol,
         "checksum": checksum,
-        "function": f"{jitted.fn.__module__}.{jitted.fn.__qualname__}",
-        "constexprs": [describe_value(_name(names, key), value, []) for key, value in constants.items()],
+        "function": function,
+        "constexprs": [describe_value(name, value, []) for name, value in constants.items()],
         "options": [
-            describe_value(option, getattr(kernel.metadata, option), [])
+            describe_value(option, options[option], [])
             for option in _OPTIONS
-            if hasattr(kernel.metadata, option)
+            if options.get(option) is not None
         ],
     }
-    write(name_configuration(kernel.name, checksum), json.dumps(record).encode())
+    write(name_configuration(symbol, checksum), json.dumps(record).encode())
 
 
 def _name(names: list[str], key: Any) -> str:

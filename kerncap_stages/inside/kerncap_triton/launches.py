@@ -28,12 +28,16 @@ _numbers = itertools.count()
 _ask: Any = None  # whether a capture is expected: chosen at the first launch
 
 
-def watch(kernel: Any) -> None:
-    """Record launches of a compiled kernel if the user selected it, while a capture is expected."""
-    name = kernel.name
+def is_selected(name: str) -> bool:
+    """Whether the user selected kernels of this name."""
     if name not in _selected:
         _selected[name] = any(_has_name(rule, name) for rule in _rules)
-    if _selected[name] and type(kernel) not in _wrapped:
+    return _selected[name]
+
+
+def watch(kernel: Any) -> None:
+    """Record launches of a compiled kernel if the user selected it, while a capture is expected."""
+    if is_selected(kernel.name) and type(kernel) not in _wrapped:
         _wrapped.add(type(kernel))
         _wrap_launches(type(kernel))
 
@@ -49,13 +53,19 @@ def _wrap_launches(kind: Any) -> None:
     def record_and_make(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
         if _selected.get(self.name):
             try:
-                if (_ask or _choose_ask())():
-                    _record(self, grid, args)
+                if is_expected():
+                    digest = hashlib.sha256(self.kernel).hexdigest()
+                    record(self.name, digest, grid, _name_arguments(self, args))
             except Exception:
                 report(f"the arguments of {self.name} cannot be recorded")
         return make(self, grid, stream, *args)
 
     kind.launch_metadata = record_and_make
+
+
+def is_expected() -> bool:
+    """Whether one of the next dispatches may be captured."""
+    return bool((_ask or _choose_ask())())
 
 
 def _choose_ask() -> Any:
@@ -68,20 +78,25 @@ def _choose_ask() -> Any:
     return _ask
 
 
-def _record(kernel: Any, grid: Any, args: tuple[Any, ...]) -> None:
+def record(kernel: str, code_object: str, grid: Any, arguments: list[tuple[str, Any]]) -> None:
+    """Write the record of a launch if the user selected its grid.
+
+    code_object: the SHA-256 of the binary. grid: programs of up to three axes. arguments: names and values,
+    in the kernel's order, without compile-time constants: the kernel's own record has these.
+    """
     programs = [int(grid[axis]) if axis < len(grid) else 1 for axis in range(3)]
-    if not any(_has_name(rule, kernel.name) and _has_grid(rule, programs) for rule in _rules):
+    if not any(_has_name(rule, kernel) and _has_grid(rule, programs) for rule in _rules):
         return
     number = next(_numbers)
-    record = {
-        "code_object": hashlib.sha256(kernel.kernel).hexdigest(),
+    launch = {
+        "code_object": code_object,
         "process_id": os.getpid(),
         "number": number,
         "grid_programs": programs,
-        "arguments": _describe_arguments(kernel, args),
+        "arguments": [_describe(name, value) for name, value in arguments],
     }
     name = f"{LAUNCH_PREFIX}{os.getpid()}-{number % KEPT}{RECORD_SUFFIX}"
-    replace(name, json.dumps(record).encode())
+    replace(name, json.dumps(launch).encode())
 
 
 def _has_name(rule: Any, name: str) -> bool:
@@ -98,8 +113,8 @@ def _has_grid(rule: Any, programs: list[int]) -> bool:
     return all(wanted in (0, size) for wanted, size in zip(rule[2] or programs, programs))  # noqa: B905 - Python 3.9
 
 
-def _describe_arguments(kernel: Any, args: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Describe all but compile-time constants: the record of the kernel has these."""
+def _name_arguments(kernel: Any, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Name what a call passed, elements of tuples too, without compile-time constants."""
     names = list(kernel.src.fn.arg_names)
     constant = {names.index(key) if isinstance(key, str) else key for key in _list_constants(kernel.src)}
     paths = [(place,) for place in range(len(names))]
@@ -110,7 +125,7 @@ def _describe_arguments(kernel: Any, args: tuple[Any, ...]) -> list[dict[str, An
         for inner, each in _flatten(path, value):
             if inner not in constant and inner[0] not in constant:
                 name = names[inner[0]] + "".join(f"[{part}]" for part in inner[1:])
-                found.append(_describe(name, each))
+                found.append((name, each))
     return found
 
 

@@ -13,7 +13,7 @@ import weakref
 from types import FunctionType
 from typing import Any
 
-from . import launches, trials
+from . import inductor, launches, trials
 from .configurations import record_configuration
 from .files import (
     BOTH,
@@ -51,8 +51,13 @@ def wrap(module: Any) -> None:
             if _is_whole:
                 _run_behind_constructor(module.Autotuner, _note_tuner)
             trials.mark(module.Autotuner, "_bench")
-        else:
-            trials.mark(module.CachingAutotuner, "bench")  # torch.compile's
+        elif module.__name__ == "torch._inductor.runtime.triton_heuristics":
+            trials.mark(module.CachingAutotuner, "bench")
+            inductor.watch(module, _is_whole, _is_brief)
+        else:  # what times torch.compile's templates and fusions
+            for made in list(vars(module).values()):
+                if isinstance(made, type) and "benchmark_gpu" in vars(made):
+                    trials.mark(made, "benchmark_gpu")
     except Exception:
         report("Triton cannot be watched")
 

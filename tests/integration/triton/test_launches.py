@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 START = """
 import ctypes
 import numpy as np, triton, triton.language as tl
-from arrays import Array, View, driver
+from hip_arrays import Array, View, driver
 
 @triton.jit
 def scale(x, out, rows, columns, down, right, factor, on, SIZE: tl.constexpr):

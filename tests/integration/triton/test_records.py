@@ -54,27 +54,7 @@ def test_a_kernel_from_tritons_cache_is_recorded_too(with_triton):
 
 
 def test_kernels_of_one_name_are_told_apart(with_triton):
-    script = write(with_triton.folder, "two.py", """
-        import sys
-        import numpy as np, triton, triton.language as tl
-        from arrays import Array
-
-        def make(factor):
-            @triton.jit
-            def scale(x, FACTOR: tl.constexpr):
-                at = tl.arange(0, 64)
-                tl.store(x + at, tl.load(x + at) * FACTOR)
-            return scale
-
-        @triton.jit
-        def other(x):
-            tl.store(x, 7.0)
-
-        x = Array(np.ones(64, np.float32))
-        make(3)[(1,)](x, 3.0)
-        other[(1,)](x)
-        make(5)[(1,)](x, 5.0)
-        """)  # fmt: skip
+    script = PROGRAMS / "one_name.py"
     digests = with_triton.capture("scale", sys.executable, script, options=("--count", 2))
     factors = [
         values(with_triton.show(digest)["kernel"]["triton"]["constexprs"])["FACTOR"] for digest in digests
@@ -85,20 +65,7 @@ def test_kernels_of_one_name_are_told_apart(with_triton):
 
 
 def test_a_kernel_of_an_executed_string_has_its_source(with_triton):
-    script = write(with_triton.folder, "cell.py", '''
-        import linecache
-        import numpy as np, triton, triton.language as tl
-        from arrays import Array
-        text = """
-        @triton.jit
-        def cell(x):
-            at = tl.arange(0, 64)
-            tl.store(x + at, tl.load(x + at) + 1.0)
-        """
-        linecache.cache["<cell 1>"] = (len(text), None, text.splitlines(True), "<cell 1>")
-        exec(compile(text, "<cell 1>", "exec"))
-        cell[(1,)](Array(np.ones(64, np.float32)))
-        ''')  # fmt: skip
+    script = PROGRAMS / "executed_string.py"
     (digest,) = with_triton.capture("cell", sys.executable, script)
     (function,) = with_triton.show(digest)["kernel"]["triton"]["functions"]
     assert function["path"].endswith("<cell 1>")

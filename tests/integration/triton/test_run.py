@@ -11,7 +11,7 @@ from triton_package import PROGRAMS
 
 STRIDED = """
 import numpy as np, triton, triton.language as tl
-from arrays import Array, View
+from hip_arrays import Array, View
 
 @triton.jit
 def turn(pair, down, right, factor, ROWS: tl.constexpr, COLUMNS: tl.constexpr):

@@ -23,8 +23,8 @@ __device__ T blended(T left, T right) {
 NAME = b"blend<float>"
 
 
-def compile_source(nvrtc, architecture):
-    """Return the machine code and the kernel's symbol."""
+def compile_source(nvrtc, architecture, form="CUBIN"):
+    """Return the machine code, or what else ``form`` names, and the kernel's symbol."""
 
     def call(function, *arguments):
         result = getattr(nvrtc, f"nvrtc{function}")(*arguments)
@@ -40,9 +40,9 @@ def compile_source(nvrtc, architecture):
     options = texts(b"--gpu-architecture=" + architecture.encode(), b"-DFACTOR=3", b"--std=c++17")
     call("CompileProgram", program, len(options), options)
     call("GetLoweredName", program, NAME, ctypes.byref(symbol))
-    call("GetCUBINSize", program, ctypes.byref(size))
+    call(f"Get{form}Size", program, ctypes.byref(size))
     code = ctypes.create_string_buffer(size.value)
-    call("GetCUBIN", program, code)
+    call(f"Get{form}", program, code)
     told = symbol.value.decode()
     call("DestroyProgram", ctypes.byref(program))
     return code.raw, told

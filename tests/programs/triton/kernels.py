@@ -8,7 +8,7 @@ import numpy as np
 import shapes
 import triton
 import triton.language as tl
-from arrays import Array
+from arrays import FP8, Array
 from shapes import clamp as limit
 from triton.language import exp
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -174,10 +174,11 @@ def fp8_kernel(x, out, BLOCK: tl.constexpr):
 
 
 def fp8():
-    x = np.arange(0x38, 0x40, dtype=np.uint8).repeat(32)  # a byte of a zero exponent's bias and above
+    name, least = FP8
+    x = np.arange(0x38, 0x40, dtype=np.uint8).repeat(32)
     out = Array(np.zeros(256, np.float32))
-    fp8_kernel[(2,)](Array(x, "fp8e4b8"), out, BLOCK=128)
-    return out.read(), (0.5 * (1 + (x & 7) / 8)).astype(np.float32) * 2
+    fp8_kernel[(2,)](Array(x, name), out, BLOCK=128)
+    return out.read(), (least * (1 + (x & 7) / 8)).astype(np.float32) * 2
 
 
 @triton.jit
