@@ -1,4 +1,4 @@
-"""CUDA's compilers: nvcc, and clang if the compile command runs clang."""
+"""CUDA's compilers: nvcc; clang or NVRTC if the compile command names one of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from kerncap_stages.compilers.includes import list_environment_folders
 from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import find_nvcc, is_nvcc
 from kerncap_stages.compilers.nvcc_flags import find_unsafe_nvcc_flags, keep_shaping_nvcc_flags
+from kerncap_stages.compilers.nvrtc import (
+    find_nvrtc,
+    find_unsafe_nvrtc_flags,
+    is_nvrtc,
+    keep_shaping_nvrtc_flags,
+)
 from kerncap_stages.compilers.ptx import find_ptx
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
@@ -43,6 +49,8 @@ class CudaToolchain:
         """Find the compiler of a build; if its nvcc is not on this machine, another nvcc."""
         if is_clang(compiler):
             return find_clang(compiler)
+        if is_nvrtc(compiler):
+            return find_nvrtc(compiler)
         if not trusted and not is_nvcc(compiler):
             raise DeviceError(
                 f"the compile command runs {compiler!r}, which does not have the name of nvcc or clang",
@@ -52,12 +60,16 @@ class CudaToolchain:
 
     def choose_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
         """Keep the flags that affect device code."""
+        if is_nvrtc(command.compiler):
+            return keep_shaping_nvrtc_flags(command, defines)
         return (keep_shaping_flags if is_clang(command.compiler) else keep_shaping_nvcc_flags)(
             command, defines
         )
 
     def find_unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
         """Find flags that load code, or that nvcc's shell would interpret; clang runs no shell."""
+        if is_nvrtc(command.compiler):
+            return find_unsafe_nvrtc_flags(command, defines)
         return (
             find_unsafe_flags(command)
             if is_clang(command.compiler)

@@ -7,12 +7,15 @@ of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.compilers import nvrtc_script
 from kerncap_stages.compilers.flags import keep_shaping_flags
 from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import is_nvcc
 from kerncap_stages.compilers.nvcc_flags import SEPARATE, keep_shaping_nvcc_flags
+from kerncap_stages.compilers.nvrtc import SCRIPT, is_nvrtc, keep_shaping_nvrtc_flags
 from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.generate.kind import Build, judge_flags
 from kerncap_stages.generate.listing import LISTING, list_machine_code
@@ -52,19 +55,26 @@ class NvccProject:
         """Place the sources in a copy of their tree."""
         if command is None:
             return Build(place_files(originals, self.editable) if originals else {})
-        if is_clang(to_os_string(command.arguments[0])):
+        compiler = to_os_string(command.arguments[0])
+        if is_clang(compiler):
             return self._make_clang_build(originals, command)
-        flags = judge_flags(command, keep_shaping_nvcc_flags)
+        flags = judge_flags(
+            command, keep_shaping_nvrtc_flags if is_nvrtc(compiler) else keep_shaping_nvcc_flags
+        )
         try:
             mirror = Mirror.place(originals, flags)
         except Refused as refusal:
             return Build(place_files(originals, self.editable), problem=str(refusal))
         placed = {**mirror.placed, originals[0]: self.editable}
         files = {"compile_flags.rsp": make_nvcc_response_text(mirror.relocate(flags)).encode()}
+        if is_nvrtc(compiler):
+            files[SCRIPT] = Path(nvrtc_script.__file__).read_bytes()
         values = {
             "is_clang": False,
+            "is_nvrtc": is_nvrtc(compiler),
+            "script": SCRIPT,
             "separate": SEPARATE in flags,
-            "compiler": choose_compiler(to_os_string(command.arguments[0]), is_nvcc, "nvcc"),
+            "compiler": choose_compiler(compiler, is_nvrtc if is_nvrtc(compiler) else is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
             "link": mirror.placed[originals[0]],
             "link_to": mirror.make_way_up(originals[0]) + self.editable,

@@ -26,7 +26,7 @@ from kerncap_stages.locate.finding import find_source
 from kerncap_stages.locate.jitted import describe_jitted
 from kerncap_stages.locate.options import check_macros, check_source_folders
 from kerncap_stages.locate.python_source import find_triton_source
-from kerncap_stages.locate.rtc import explain, name_folder, rename_folder, write_program
+from kerncap_stages.locate.rtc import explain, list_commands, name_folder, rename_folder, write_program
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.base import to_os_text
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from kerncap_stages.locate.options import Options
     from kerncap_stages.manifests.rtc import RtcProgram
     from kerncap_stages.store import Store, Transaction
+
+
+_SAME = 2  # the rank of a source that compiles to the captured instructions
 
 
 def run_locate(
@@ -107,16 +110,29 @@ def _search_rtc(
     tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
     with TemporaryFolder("rtc") as temporary:
         folder = temporary.resolve()
-        command = write_program(store, rtc, folder, choose_toolchain(capture))
-        build = Database(commands=(command,))
-        finding = find_source(capture, code, name, tables, (folder,), options, build)
-        finding.explanation = "; ".join(note for note in (explain(rtc), finding.explanation) if note)
-        digests = finding.consulted.digests
-        for path in [path for path in digests if path.is_relative_to(folder)]:
-            del digests[path]
-        source = _make_source(capture, capture_digest, name, tables, (), options, finding, transaction)
-        renamed = rename_folder(dump(source), folder, name_folder(rtc))
+        made = []
+        for command in list_commands(write_program(store, rtc, folder, choose_toolchain(capture)), rtc):
+            build = Database(commands=(command,))
+            finding = find_source(capture, code, name, tables, (folder,), options, build)
+            finding.explanation = "; ".join(note for note in (explain(rtc), finding.explanation) if note)
+            digests = finding.consulted.digests
+            for path in [path for path in digests if path.is_relative_to(folder)]:
+                del digests[path]
+            made.append(
+                _make_source(capture, capture_digest, name, tables, (), options, finding, transaction)
+            )
+            if _rank(made[-1]) == _SAME:
+                break
+        renamed = rename_folder(dump(max(made, key=_rank)), folder, name_folder(rtc))
     return Source.model_validate_json(renamed)
+
+
+def _rank(source: Source) -> int:
+    """Rank by what the unedited source compiles to: the captured instructions, others, or nothing."""
+    unedited = source.unedited
+    if unedited is None or unedited.same_instructions is None:
+        return 0
+    return _SAME if unedited.same_instructions else 1
 
 
 def _make_source(

@@ -6,18 +6,22 @@ the result the files are below a folder that exists nowhere, /hiprtc or /nvrtc: 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
+from kerncap_stages.compilers.nvrtc import find_nvrtc
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kerncap_stages.compilers.toolchain import Toolchain
     from kerncap_stages.manifests.rtc import RtcProgram
@@ -62,6 +66,15 @@ def write_program(
         directory if directory.is_absolute() and directory.is_dir() else folder,
         (compiler, f"-I{include}", *options, "-c", str(unit)),
     )
+
+
+def list_commands(command: CompileCommand, rtc: RtcProgram) -> Iterator[CompileCommand]:
+    """Yield the commands to try: nvcc's, then the library's own. nvcc may refuse what NVRTC compiles."""
+    yield command
+    if is_nvrtc(rtc):
+        with contextlib.suppress(DeviceError):
+            path = find_nvrtc(to_os_string(rtc.library)).path
+            yield replace(command, arguments=(path, *command.arguments[1:]))
 
 
 def is_nvrtc(rtc: RtcProgram) -> bool:
