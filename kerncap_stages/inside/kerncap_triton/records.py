@@ -166,7 +166,14 @@ def _read_constants(source: Any) -> dict[Any, Any]:
 
 def _describe_specialization(names: list[str], attributes: Any) -> list[list[str]]:
     """Describe how Triton specialized the arguments: [parameter, attribute, value]."""
-    if not isinstance(attributes, dict):  # before Triton 3.3
+    if hasattr(attributes, "arg_properties"):  # Triton 3.2
+        values = attributes.property_values
+        return [
+            [_name_argument(names, key), kind, str(values[kind])]
+            for kind, found in attributes.arg_properties.items()
+            for key in found
+        ]
+    if not isinstance(attributes, dict):  # before Triton 3.2
         listed: Any = getattr(attributes, "divisibility_16", None) or getattr(
             attributes, "divisible_by_16", None
         )
