@@ -2,15 +2,9 @@
 // The runtime is called through its own functions: what is loaded here is no module of the program.
 #include "hsa/replacements.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
-#include "core/unique_fd.hpp"
 #include "hsa/api.hpp"
 #include "hsa/tool.hpp"
 
@@ -46,10 +40,6 @@ std::uint32_t most_group_bytes(hsa_agent_t agent) noexcept {
   return static_cast<std::uint32_t>(std::min<std::size_t>(most, UINT32_MAX));
 }
 
-bool same_bytes(std::span<const std::byte> one, std::span<const std::byte> other) noexcept {
-  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
 // Code that computed addresses of the variant's own variables has those of the program's then.
 Result<void> connect(std::span<std::byte> code, const std::vector<messages::Patch>& patches, std::int64_t delta) {
   const auto put = [&](std::uint32_t place, std::uint32_t word) {
@@ -70,23 +60,10 @@ Result<void> connect(std::span<std::byte> code, const std::vector<messages::Patc
 
 }  // namespace
 
-Result<std::span<const std::byte>> Replacements::file(const std::string& path) {
-  if (const auto known = m_files.find(path); known != m_files.end()) return known->second;
-  const core::UniqueFd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status{};
-  if (!opened.valid() || ::fstat(opened.get(), &status) != 0) {
-    return Error{ErrorCode::io, "cannot read " + path + ": " + std::strerror(errno)};
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, opened.get(), 0);
-  if (mapped == MAP_FAILED) return Error{ErrorCode::io, "cannot map " + path + ": " + std::strerror(errno)};
-  return m_files[path] = {static_cast<const std::byte*>(mapped), size};
-}
-
 Result<std::unique_ptr<Variant>> Replacements::load_on(hsa_agent_t agent, const capture::Replacement& how,
                                                        std::int64_t delta, std::uint32_t kernarg_bytes, Loaded& loaded) {
   const auto& core = api().core;
-  const auto given = file(how.variant);
+  const auto given = m_files.read(how.variant);
   if (!given) return given.error();
   loaded.code.assign(given.value().begin(), given.value().end());
   if (Result<void> connected = connect(loaded.code, how.patches, delta); !connected) return connected.error();
@@ -126,9 +103,9 @@ const Variant* Replacements::load(std::uint64_t module, std::span<const std::byt
   const capture::Replacement* const how = tool()->channel->replacement(rule);
   if (how == nullptr) return tell(ReplaceOutcome::failed, "the collector did not say what replaces it");
   if (!how->captured.empty()) {
-    const auto expected = file(how->captured);
-    if (!expected) return tell(ReplaceOutcome::failed, expected.error().message);
-    if (!same_bytes(expected.value(), captured)) return tell(ReplaceOutcome::other_code, {});
+    const auto is_captured = m_files.holds(how->captured, captured);
+    if (!is_captured) return tell(ReplaceOutcome::failed, is_captured.error().message);
+    if (!is_captured.value()) return tell(ReplaceOutcome::other_code, {});
   }
   Loaded loaded;
   const auto kernarg_bytes = symbol_info<std::uint32_t>(kernel, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);

@@ -7,9 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "capture/mapped_files.hpp"
 #include "capture/replacement.hpp"
 #include "core/result.hpp"
 #include "hsa/hsa_headers.hpp"
@@ -49,10 +49,9 @@ class Replacements {
   core::Result<std::unique_ptr<Variant>> load_on(hsa_agent_t agent, const capture::Replacement& how,
                                                  std::int64_t delta,
                                                  std::uint32_t kernarg_bytes, Loaded& loaded);
-  core::Result<std::span<const std::byte>> file(const std::string& path);
 
   std::mutex m_mutex;
-  std::map<std::string, std::span<const std::byte>> m_files;         // mapped until the process ends
+  capture::MappedFiles m_files;
   std::multimap<std::uint64_t, Loaded> m_loaded;                     // by the program's module
   std::vector<std::unique_ptr<const Variant>> m_variants;            // readers may still look at them: never freed
 };
