@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-SHT_SYMTAB, SHT_RELA, SHT_NOBITS = 2, 4, 8
+SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL = 2, 4, 8, 9
 STT_OBJECT, STT_FUNC, STT_SECTION = 1, 2, 3
 STO_ENTRY = 0x10  # NVIDIA's: a function that can be launched
 

@@ -7,10 +7,12 @@ cubin:
     0x02 0x04   the address, 64 bits                              tables of addresses, initial values
     0x38 0x39   the low, the high 32 bits of it, as bytes 4 to 7  an instruction of 16 bytes
 
-NVIDIA documents none of them: ptxas and nvlink 12.9 and 13.0 write these for sm_90. Without separate
-compilation, code stores a number instead of a function's address. It is the function's offset in a table of
-the kernel (``.nv.constant2.<kernel>``), or its distance from the start of the kernel if the cubin has only
-one. The number does not depend on where the driver loads the code.
+NVIDIA documents none of them: ptxas and nvlink 12.9 and 13.0 write these for sm_80 to sm_120. Up to sm_89 a
+relocation without an addend is an Elf64_Rel, and its place holds zeros.
+
+Without separate compilation, code stores a number instead of a function's address. It is the function's
+offset in a table of the kernel (``.nv.constant2.<kernel>``), or its distance from the start of the kernel if
+the cubin has only one. The number does not depend on where the driver loads the code.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.cubin_elf import (
     SHT_NOBITS,
+    SHT_REL,
     SHT_RELA,
     STO_ENTRY,
     STT_FUNC,
@@ -33,16 +37,18 @@ from kerncap_stages.code.cubin_elf import (
 from kerncap_stages.code.file_format import FileFormat, find_format
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kerncap_stages.code.cubin_elf import Symbol
 
-_RELOCATION = struct.Struct("<QQq")
+_WITH_ADDEND, _WITHOUT = struct.Struct("<QQq"), struct.Struct("<QQ")
+_ENTRIES = {SHT_RELA: _WITH_ADDEND, SHT_REL: _WITHOUT}
 _CONSTANTS = ".nv.constant3"  # __constant__ variables
 _GLOBALS = ".nv.global"
 _LOADED_SECTIONS = (_GLOBALS, ".nv.constant", ".text.")
 _WHOLE = frozenset({0x02, 0x04})
 _LOW, _HIGH = 0x38, 0x39
+_UNKNOWN = -1
 _IMMEDIATE_AT = 4
 _SECTION_SIZE_AT = 32
 _WORD_BYTES = 8
@@ -66,6 +72,23 @@ class FunctionSlot:
     offset_bytes: int
 
 
+class WordPart(Enum):
+    """Which part of an address a word of the file holds."""
+
+    WHOLE = "whole"
+    LOW = "low"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class AddressWord:
+    """Where a cubin's file gets a variable's address plus the addend, or a half of that: 8 or 4 bytes."""
+
+    place: int
+    part: WordPart
+    addend: int
+
+
 @dataclass(frozen=True)
 class _Relocation:
     at: int  # offset of the relocation itself in the file
@@ -85,7 +108,7 @@ class Links:
             raise ValueError("not a cubin")
         self._data = data
         self._sections = read_sections(data)
-        if any(each.kind == SHT_RELA and each.offset + each.size > len(data) for each in self._sections):
+        if any(each.kind in _ENTRIES and each.offset + each.size > len(data) for each in self._sections):
             raise ValueError("relocations beyond the end of the file")
         self._symbols = read_symbols(data, self._sections)
         self._relocations = self._read_relocations()
@@ -152,16 +175,40 @@ class Links:
         words = struct.unpack_from(f"<{table.size // _WORD_BYTES}Q", self._data, table.offset)
         return {number * _WORD_BYTES: names[word] for number, word in enumerate(words) if word in names}
 
+    def read_initial(self, name: str) -> bytes:
+        """Return a variable's contents in the file; where the driver puts an address, they are zeros."""
+        index, variable = self._by_name[name]
+        section = self._sections[self._symbols[index].section]
+        if section.kind == SHT_NOBITS:
+            return bytes(variable.size_bytes)
+        at = section.offset + self._symbols[index].value
+        return self._data[at : at + variable.size_bytes]
+
     def fix_variables(self, addresses: Mapping[str, int]) -> tuple[bytes, frozenset[str]]:
         """Return a copy of the cubin whose code uses variables at the given addresses, and their names.
 
-        All references to such a variable get the address, and their relocations are removed. The driver still
-        allocates its own copy of the variable, which nothing refers to. Variables that cannot be fixed this
-        way keep their relocations, and their names are not returned.
+        The driver still allocates its own copy of such a variable, which nothing refers to. Variables that
+        cannot be fixed this way keep their relocations, and their names are not returned.
         """
-        wanted = {
-            index: (name, addresses[name]) for name, (index, _) in self._by_name.items() if name in addresses
-        }
+        released, words = self.release_variables(addresses)
+        made = bytearray(released)
+        for name, places in words.items():
+            for word in places:
+                value = (addresses[name] + word.addend) % (1 << 64)
+                if word.part is WordPart.WHOLE:
+                    struct.pack_into("<Q", made, word.place, value)
+                else:
+                    half = value & 0xFFFFFFFF if word.part is WordPart.LOW else value >> 32
+                    struct.pack_into("<I", made, word.place, half)
+        return bytes(made), frozenset(words)
+
+    def release_variables(self, names: Collection[str]) -> tuple[bytes, dict[str, tuple[AddressWord, ...]]]:
+        """Return a copy of the cubin without the relocations that refer to variables.
+
+        Also returns, by variable, the words that then need its address. Variables that cannot be released
+        keep their relocations, and are not among them.
+        """
+        wanted = {index: name for name, (index, _) in self._by_name.items() if name in names}
         refused = set()
         unnamed = set()  # sections that relocations refer to without naming a variable
         mine = []
@@ -174,18 +221,22 @@ class Links:
                     refused.add(each.symbol)
         refused |= {index for index in wanted if self._symbols[index].section in unnamed}
         made = bytearray(self._data)
-        for each in mine:
-            if each.symbol in refused:
-                continue
-            value = (wanted[each.symbol][1] + each.addend) % (1 << 64)
-            at = self._sections[each.section].offset + each.offset
-            if each.kind in _WHOLE:
-                struct.pack_into("<Q", made, at, value)
-            else:
-                half = value & 0xFFFFFFFF if each.kind == _LOW else value >> 32
-                struct.pack_into("<I", made, at + _IMMEDIATE_AT, half)
         self._remove(made, [each.at for each in mine if each.symbol not in refused])
-        return bytes(made), frozenset(name for index, (name, _) in wanted.items() if index not in refused)
+        words: dict[str, list[AddressWord]] = {
+            name: [] for index, name in wanted.items() if index not in refused
+        }
+        for each in mine:
+            if each.symbol not in refused:
+                words[wanted[each.symbol]].append(self._make_word(each))
+        return bytes(made), {name: tuple(places) for name, places in words.items()}
+
+    def _make_word(self, each: _Relocation) -> AddressWord:
+        at = self._sections[each.section].offset + each.offset
+        addend = each.addend % (1 << 64)
+        if each.kind in _WHOLE:
+            return AddressWord(at, WordPart.WHOLE, addend)
+        part = WordPart.LOW if each.kind == _LOW else WordPart.HIGH
+        return AddressWord(at + _IMMEDIATE_AT, part, addend)
 
     def _read_initial_words(self) -> set[int]:
         words: set[int] = set()
@@ -201,10 +252,13 @@ class Links:
         """Remove relocations from their tables."""
         gone = set(entries)
         for table in self._sections:
-            places = range(table.offset, table.offset + table.size, _RELOCATION.size)
-            if table.kind != SHT_RELA or gone.isdisjoint(places):
+            if table.kind not in _ENTRIES:
                 continue
-            kept = [made[at : at + _RELOCATION.size] for at in places if at not in gone]
+            size = _ENTRIES[table.kind].size
+            places = range(table.offset, table.offset + table.size, size)
+            if gone.isdisjoint(places):
+                continue
+            kept = [made[at : at + size] for at in places if at not in gone]
             whole = b"".join(kept)
             made[table.offset : table.offset + len(whole)] = whole
             struct.pack_into("<Q", made, table.header + _SECTION_SIZE_AT, len(whole))
@@ -223,12 +277,27 @@ class Links:
     def _read_relocations(self) -> list[_Relocation]:
         found = []
         for table in self._sections:
-            if table.kind != SHT_RELA or table.info >= len(self._sections):
+            if table.kind not in _ENTRIES or table.info >= len(self._sections):
                 continue
             if not self._sections[table.info].name.startswith(_LOADED_SECTIONS):
                 continue  # debug information has very many
-            for at in range(table.offset, table.offset + table.size - _RELOCATION.size + 1, _RELOCATION.size):
-                offset, info, addend = _RELOCATION.unpack_from(self._data, at)
-                if info >> 32 < len(self._symbols):
-                    found.append(_Relocation(at, table.info, offset, info >> 32, info & 0xFFFFFFFF, addend))
+            entry = _ENTRIES[table.kind]
+            for at in range(table.offset, table.offset + table.size - entry.size + 1, entry.size):
+                offset, info, *addend = entry.unpack_from(self._data, at)
+                if info >> 32 >= len(self._symbols):
+                    continue
+                kind = info & 0xFFFFFFFF
+                if not addend and not self._holds_zeros(table.info, offset, kind):
+                    kind = _UNKNOWN
+                found.append(_Relocation(at, table.info, offset, info >> 32, kind, *(addend or [0])))
         return found
+
+    def _holds_zeros(self, number: int, offset: int, kind: int) -> bool:
+        """Whether the place of a relocation without an addend adds nothing."""
+        section = self._sections[number]
+        if section.kind == SHT_NOBITS:
+            return True
+        at, size = section.offset + offset, _WORD_BYTES
+        if kind in (_LOW, _HIGH):
+            at, size = at + _IMMEDIATE_AT, _WORD_BYTES // 2
+        return not any(self._data[at : at + size])

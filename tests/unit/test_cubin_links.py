@@ -15,11 +15,12 @@ from kerncap_stages.code.cubin_links import Links
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
 WHOLE = (GOLDEN / "links.cubin").read_bytes()
 SEPARATE = (GOLDEN / "links_separate.cubin").read_bytes()
+OLDER = (GOLDEN / "links_sm80.cubin").read_bytes()  # has relocations without an addend
 DEVICE = ("_ZTV6Square", "table", "values", "pointer", "zeros")
 PLACES = {name: 0x7123_4567_0000 + 0x100 * index for index, name in enumerate(DEVICE)}
 
 
-@pytest.mark.parametrize("code", [WHOLE, SEPARATE], ids=["whole", "separate"])
+@pytest.mark.parametrize("code", [WHOLE, SEPARATE, OLDER], ids=["whole", "separate", "older"])
 def test_variables_have_sizes_and_kinds(code):
     variables = Links(code).variables
     assert {name: variable.size_bytes for name, variable in variables.items()} == {
@@ -28,7 +29,7 @@ def test_variables_have_sizes_and_kinds(code):
     assert [name for name, variable in variables.items() if variable.is_const] == ["constant_pointer"]
 
 
-@pytest.mark.parametrize("code", [WHOLE, SEPARATE], ids=["whole", "separate"])
+@pytest.mark.parametrize("code", [WHOLE, SEPARATE, OLDER], ids=["whole", "separate", "older"])
 def test_fixed_variables_leave_nothing_to_the_driver(code):
     made, fixed = Links(code).fix_variables(PLACES)
     assert fixed == set(DEVICE)
@@ -38,8 +39,9 @@ def test_fixed_variables_leave_nothing_to_the_driver(code):
     assert again == made
 
 
-def test_tables_of_addresses_hold_the_places():
-    made, _ = Links(WHOLE).fix_variables(PLACES)
+@pytest.mark.parametrize("code", [WHOLE, OLDER], ids=["whole", "older"])
+def test_tables_of_addresses_hold_the_places(code):
+    made, _ = Links(code).fix_variables(PLACES)
     for name in DEVICE:
         assert struct.pack("<Q", PLACES[name]) in made
     assert struct.pack("<Q", PLACES["values"] + 4) in made  # pointer = &values[1]
@@ -71,6 +73,16 @@ def test_a_relocation_that_is_not_known_leaves_its_variable_alone():
     made, fixed = Links(bytes(changed)).fix_variables(PLACES)
     assert fixed == set(DEVICE) - {"zeros"}
     assert struct.pack("<Q", PLACES["zeros"]) not in made
+
+
+def test_a_place_that_holds_an_addend_of_its_own_leaves_its_variable_alone():
+    links = Links(OLDER)
+    changed = bytearray(OLDER)
+    for each in links._relocations:
+        if links._symbols[each.symbol].name == "zeros":
+            changed[links._sections[each.section].offset + each.offset] = 8
+    _, fixed = Links(bytes(changed)).fix_variables(PLACES)
+    assert fixed == set(DEVICE) - {"zeros"}
 
 
 def test_slots_of_functions_are_those_of_separate_compilation():

@@ -1,6 +1,7 @@
-// What refers to variables and functions of a module, for the tests of cubin_links. Built by nvcc 13.0 into two files:
+// What refers to variables and functions of a module, for the tests of cubin_links. Built by nvcc 13.0:
 //
 //   nvcc -arch=sm_90 -cubin links.cu -o links.cubin
+//   nvcc -arch=sm_80 -cubin links.cu -o links_sm80.cubin
 //   nvcc -arch=sm_90 -rdc=true -cubin links.cu -o links.o && nvlink -arch=sm_90 links.o -o links_separate.cubin
 #include <new>
 
