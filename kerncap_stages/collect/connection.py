@@ -20,7 +20,7 @@ from kerncap_stages.collect.wire import ProtocolError, Reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kerncap_stages.collect.protocol import Replacement, Rule
+    from kerncap_stages.collect.protocol import ProgramVariable, Replacement, Rule
 
 # How long a read waits for a message before the session may do other work. The collector polls as often.
 TICK_S = 0.05
@@ -35,7 +35,7 @@ class LibrarySettings:
 
     mode: Mode
     rules: list[Rule] = field(default_factory=list)
-    replacements: list[Replacement] = field(default_factory=list)
+    replacements: list[Replacement | ProgramVariable] = field(default_factory=list)
     flags: int = 0
     wait_ms: int = 60_000
     memory_bytes: int = 512 << 20

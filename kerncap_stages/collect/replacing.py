@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.code.kernel_facts import find_symbol
@@ -17,11 +17,13 @@ from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.collect.connection import Connection
     from kerncap_stages.collect.program import ProgramSpec, RunningProgram
     from kerncap_stages.manifests.base import Dim3
+
+_MAX_WORDS = 2000  # of one message to the library, which has at most 48 KiB
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Replacement:
     captured: the captured code object; None: the kernel is replaced whatever code object has it.
     grid_blocks, block_work_items: the launches that the variant is for; None: all.
     launch: how the variant is launched where that is not as the program launches the kernel: the grid in
-    blocks, the block, and the dynamic LDS. patches: what connects it with the program's variables.
+    blocks, the block, and the dynamic LDS. patches, on CUDA variables: what connects it with the program's
+    variables.
     """
 
     symbol: str
@@ -44,6 +47,7 @@ class Replacement:
     block_work_items: Dim3 | None = None
     launch: tuple[Dim3, Dim3, int] | None = None
     patches: tuple[protocol.Patch, ...] = ()
+    variables: tuple[protocol.ProgramVariable, ...] = ()
 
     @property
     def rule(self) -> protocol.Rule:
@@ -52,8 +56,14 @@ class Replacement:
             grid_blocks=self.grid_blocks or (0, 0, 0), block_work_items=self.block_work_items or (0, 0, 0)
         )
 
-    def make_message(self, rule: int) -> protocol.Replacement:
-        """Make the message that tells a capture library."""
+    def make_messages(self, rule: int) -> Iterator[protocol.Replacement | protocol.ProgramVariable]:
+        """Make the messages that tell a capture library."""
+        yield self._make_message(rule)
+        for each in self.variables:
+            for begin in range(0, max(1, len(each.words)), _MAX_WORDS):
+                yield replace(each, rule=rule, words=each.words[begin : begin + _MAX_WORDS])
+
+    def _make_message(self, rule: int) -> protocol.Replacement:
         grid, block, lds_bytes = self.launch or ((0, 0, 0), (0, 0, 0), protocol.NO_BYTES)
         return protocol.Replacement(
             rule=rule,
@@ -142,6 +152,7 @@ class ReplaceSession:
         self._replacements = replacements
         self._modules = Modules()
         self._facts = Facts()
+        self._replaced: set[tuple[int, int]] = set()  # modules, and the rule
         self._report = ProcessReport(connection.process_id, [Replaced() for _ in replacements])
 
     def handle(self, message: protocol.UpMessage) -> None:
@@ -179,11 +190,13 @@ class ReplaceSession:
         kernel = self._report.kernels[message.rule]
         match message.outcome:
             case ReplaceOutcome.REPLACED:
-                kernel.loaded += 1
+                self._replaced.add((message.module, message.rule))
             case ReplaceOutcome.OTHER_CODE:
                 kernel.other_code += 1
-            case ReplaceOutcome.FAILED:
+            case ReplaceOutcome.FAILED:  # on CUDA at the first launch, after the module was accepted
+                self._replaced.discard((message.module, message.rule))
                 kernel.failures.append(message.reason)
+        kernel.loaded = sum(rule == message.rule for _, rule in self._replaced)
 
     def do_pending_work(self) -> None:
         """Do nothing: all messages are handled at once."""
@@ -215,7 +228,9 @@ def run_with_variants(
     settings = LibrarySettings(
         Mode.REPLACE,
         rules=[each.rule for each in replacements],
-        replacements=[each.make_message(rule) for rule, each in enumerate(replacements)],
+        replacements=[
+            message for rule, each in enumerate(replacements) for message in each.make_messages(rule)
+        ],
         with_trials=True,
     )
     collector = Collector(

@@ -102,7 +102,7 @@ class Collector:
             REFUSALS: str(self._folder / "refusals"),
         }
         built = {part.name for part in list_native_parts() if part.left_out_reason is None}
-        if "cuda" in built and self.settings.mode is not Mode.REPLACE:
+        if "cuda" in built:
             added |= cuda_injection.make_environment(spec.merged_environment)
         if "hsa" in built or "cuda" not in built:
             added |= self._make_hsa_environment(spec)

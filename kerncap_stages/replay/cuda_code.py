@@ -74,10 +74,10 @@ def _relocate_variant(
 ) -> LinkedCode:
     captured = store.get(capture.code_digest)
     if find_format(code) is FileFormat.PTX:
-        called = _match_names(own, {word.decode() for word in _IDENTIFIER.findall(code)})
+        called = match_names(own, {word.decode() for word in _IDENTIFIER.findall(code)})
         return LinkedCode(None, tuple(_write_renamings(called)))
     ours, theirs = Links(captured), Links(code)
-    called = _match_names(own, theirs.variables)
+    called = match_names(own, theirs.variables)
     wanted = {
         other: own[name].address
         for name, other in called.items()
@@ -93,7 +93,7 @@ def _relocate_variant(
     return LinkedCode(
         data if fixed else None,
         tuple(lines),
-        tuple(_explain_other_numbers(ours, theirs, capture.kernel.mangled_name)),
+        tuple(explain_other_numbers(ours, theirs, capture.kernel.mangled_name)),
     )
 
 
@@ -122,7 +122,7 @@ def _find_own_variables(capture: Capture) -> dict[str, ModuleVariable]:
     }
 
 
-def _match_names(own: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+def match_names(own: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """Return the name of each captured variable in a rebuilt code object: the mark of the unit may differ."""
     known = set(names)
     marked = [name for name in known if any(mark in name for mark in _MARKS_OF_UNITS)]
@@ -167,7 +167,7 @@ def _read_word(store: Store, memory: MemoryRef, offset: int) -> int:
     return int.from_bytes(read_chunk(store, chunks, index)[begin : begin + _WORD_BYTES].tobytes(), "little")
 
 
-def _explain_other_numbers(ours: Links, theirs: Links, kernel: str) -> Iterator[str]:
+def explain_other_numbers(ours: Links, theirs: Links, kernel: str) -> Iterator[str]:
     """Yield notes if functions have other numbers in the variant than in the captured code.
 
     Without separate compilation memory holds functions as numbers, which an edit may change.

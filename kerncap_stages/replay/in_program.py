@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused
+from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.replay.variant import explain_unfit
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.variant_shape import VariantShape
 
 _MAX_NAMES = 5
+_HINTS = {
+    Backend.HSA: "keep the captured kernel's variables as they are; kc-validate judges the variant by itself",
+    Backend.CUDA: "keep the captured kernel's variables as they are, and build a cubin: nvcc -cubin; "
+    "kc-validate judges the variant by itself",
+}
 # What runtimes set from the launch, where a kernel asks for it.
 _OF_THE_LAUNCH = ("hidden_block_count_", "hidden_group_size_", "hidden_remainder_", "hidden_grid_dims")
 
@@ -27,7 +33,7 @@ _OF_THE_LAUNCH = ("hidden_block_count_", "hidden_group_size_", "hidden_remainder
 def require_fit(path: Path, capture: Capture, kernel: KernelFacts, unconnected: Sequence[str]) -> None:
     """Raise Refused if the program's runtime does not prepare what the variant needs.
 
-    unconnected: why it cannot use variables of the program, if it cannot. It is for an AMD GPU.
+    unconnected: why it cannot use variables of the program, if it cannot.
     """
     ours = {(slot.value_kind, slot.offset_bytes, slot.size_bytes) for slot in capture.kernel.slots}
     missing = [
@@ -50,7 +56,7 @@ def require_fit(path: Path, capture: Capture, kernel: KernelFacts, unconnected: 
     if unconnected:
         raise Refused(
             f"{path}: the variant cannot use the program's variables: {'; '.join(unconnected[:_MAX_NAMES])}",
-            hint="keep the captured kernel's variables as they are; kc-validate judges the variant by itself",
+            hint=_HINTS[capture.environment.backend],
         )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
     from kerncap_stages.code.kernel_names import KernelName
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
 
@@ -98,7 +99,7 @@ def _check_amd(path: Path, facts: CodeObjectFacts, capture: Capture) -> None:
 
 
 def _check_nvidia(path: Path, code: bytes, facts: CodeObjectFacts, capture: Capture) -> None:
-    gpu = _choose_target(capture)
+    gpu = choose_target(capture)
     is_cubin = facts.format is CodeObjectFormat.CUBIN
     if facts.format not in (CodeObjectFormat.CUBIN, CodeObjectFormat.PTX):
         raise UsageError(f"{path} is not code for NVIDIA GPUs", hint=WHAT_TO_GIVE[Backend.CUDA])
@@ -136,14 +137,14 @@ def _list_kernels(facts: CodeObjectFacts, name: str) -> str:
 
 def extract_variant_code(data: bytes, capture: Capture) -> bytes:
     """Return the code for the captured GPU in a variant's file: all of it unless it is a bundle or fatbin."""
-    return extract_code_object(data, _choose_target(capture))
+    return extract_code_object(data, choose_target(capture))
 
 
-def _choose_target(capture: Capture) -> str:
+def choose_target(capture: Capture | View) -> str:
     """Return the target that code must run on: for NVIDIA the GPU's, as the kernel's may be an older one."""
-    if capture.environment.backend is Backend.CUDA:
-        return capture.device.isa
-    return capture.kernel.code_object.isa
+    if capture.environment.backend == Backend.CUDA:
+        return str(capture.environment.devices[capture.dispatch.device_index].isa)
+    return str(capture.kernel.code_object.isa)
 
 
 def prepare_variant(path: Path, capture: Capture, folder: Path) -> Path:

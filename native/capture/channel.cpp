@@ -191,7 +191,14 @@ void Channel::hear(Reader& reader) noexcept {
       const auto sent = messages::Replacement::read(reader);
       if (!reader.ok() || sent.rule >= m_rules.size()) return;
       const std::lock_guard lock(m_mutex);
-      m_replacements.try_emplace(sent.rule, std::make_unique<const Replacement>(sent));
+      m_replacements.try_emplace(sent.rule, std::make_unique<Replacement>(sent));
+      return;
+    }
+    case Down::program_variable: {
+      const auto sent = messages::ProgramVariable::read(reader);
+      const std::lock_guard lock(m_mutex);
+      const auto found = m_replacements.find(sent.rule);
+      if (reader.ok() && found != m_replacements.end()) found->second->add(sent);
       return;
     }
     default:

@@ -131,7 +131,7 @@ class Channel {
   std::uint64_t m_selected_module = 0;
   std::optional<Selection> m_selected;
   Selection m_selected_so_far;  // the listening thread's
-  std::map<std::uint32_t, std::unique_ptr<const Replacement>> m_replacements;
+  std::map<std::uint32_t, std::unique_ptr<Replacement>> m_replacements;
   std::mutex m_select_mutex;           // one question at a time
 };
 

@@ -11,6 +11,15 @@
 
 namespace kerncap::capture {
 
+// A variable of the program that the variant uses.
+struct ProgramVariable {
+  std::string name;           // in the program's module
+  std::string variant_name;
+  std::uint64_t bytes = 0;
+  bool is_const = false;
+  std::vector<messages::AddressWord> words;
+};
+
 struct Replacement {
   std::string variant;    // paths
   std::string captured;   // empty: whatever code object has the kernel
@@ -21,6 +30,7 @@ struct Replacement {
   std::array<std::uint32_t, 3> block_work_items{};
   std::uint32_t dynamic_group_bytes = k_no_bytes;
   std::vector<messages::Patch> patches;
+  std::vector<ProgramVariable> variables;
 
   explicit Replacement(const messages::Replacement& sent)
       : variant(sent.variant), captured(sent.captured), symbol(sent.symbol),
@@ -28,6 +38,14 @@ struct Replacement {
         grid_blocks(sent.grid_blocks), block_work_items(sent.block_work_items),
         dynamic_group_bytes(sent.dynamic_group_bytes), patches(sent.patches) {}
 
+  void add(const messages::ProgramVariable& sent) {
+    if (variables.empty() || variables.back().name != sent.name) {
+      variables.push_back({std::string(sent.name), std::string(sent.variant_name), sent.size_bytes,
+                           (sent.flags & k_variable_is_const) != 0, {}});
+    }
+    std::vector<messages::AddressWord>& words = variables.back().words;
+    words.insert(words.end(), sent.words.begin(), sent.words.end());
+  }
   // The launch of the variant where the program launches the kernel in this shape.
   [[nodiscard]] Shape launch(Shape shape) const noexcept {
     for (int axis = 0; axis < 3; ++axis) {

@@ -12,6 +12,7 @@
 #include "cuda/graph_updates.hpp"
 #include "cuda/memory_calls.hpp"
 #include "cuda/passing_launch.hpp"
+#include "cuda/replace_calls.hpp"
 #include "cuda/spare_memory.hpp"
 #include "cuda/tool.hpp"
 
@@ -22,18 +23,6 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-constexpr CUpti_CallbackId k_graphs[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphDestroyNode,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphDestroy,
-};
 // The program waits for the device.
 constexpr CUpti_CallbackId k_waits[] = {
     CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
@@ -85,13 +74,6 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   state.snapshots.enter(*kernel, launch, data.context, *data.correlationData);
 }
 
-void node_added(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* parameters) noexcept {
-  if (parameters->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
-  const CUDA_CONDITIONAL_NODE_PARAMS& conditional = parameters->conditional;
-  if (conditional.phGraph_out == nullptr) return;
-  tool()->graph_bodies.added(graph, *node, {conditional.phGraph_out, conditional.size});
-}
-
 // False when this is no call about graphs.
 bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
@@ -123,24 +105,8 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
         state.graphs.destroyed(static_cast<const cuGraphExecDestroy_params*>(data.functionParams)->hGraphExec);
       }
       return true;
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode: {
-      const auto& added = *static_cast<const cuGraphAddNode_params*>(data.functionParams);
-      if (succeeded) node_added(added.hGraph, added.phGraphNode, added.nodeParams);
-      return true;
-    }
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2: {
-      const auto& added = *static_cast<const cuGraphAddNode_v2_params*>(data.functionParams);
-      if (succeeded) node_added(added.hGraph, added.phGraphNode, added.nodeParams);
-      return true;
-    }
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphDestroyNode:
-      if (entry) state.graph_bodies.node_gone(static_cast<const cuGraphDestroyNode_params*>(data.functionParams)->hNode);
-      return true;
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphDestroy:
-      if (entry) state.graph_bodies.graph_gone(static_cast<const cuGraphDestroy_params*>(data.functionParams)->hGraph);
-      return true;
     default:
-      return track_graph_update(call, data);
+      return state.graph_bodies.track(call, data) || track_graph_update(call, data);
   }
 }
 
@@ -276,7 +242,7 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
 
 std::array<std::span<const CUpti_CallbackId>, 13> what_matters() noexcept {
   return {k_waits,
-          k_graphs,
+          graph_calls(),
           graph_updates(),
           memory_calls(),
           code_calls(),
@@ -310,20 +276,25 @@ void prepare_passing(OwnProcess& own, capture::Channel& channel) noexcept {
 
 }  // namespace
 
-Result<void> subscribe(bool profiling) noexcept {
-  prepare_passing(tool()->own, *tool()->channel);
-  CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, on_callback, &tool()->own);
+Result<void> subscribe(capture::Mode mode) noexcept {
+  const bool replaces = mode == capture::Mode::replace;
+  if (!replaces) prepare_passing(tool()->own, *tool()->channel);
+  CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, replaces ? on_replace_callback : on_callback, &tool()->own);
   if (status == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
     return Error{ErrorCode::unsupported, "CUPTI takes one subscriber in a process, and this program, or a tool in it, is that already: "
                                          "switch its profiler off"};
   }
   if (status != CUPTI_SUCCESS) return cupti_error("subscribing to CUPTI", status);
-  if (profiling) {
+  if (mode == capture::Mode::profile) {
     status = enable(CUPTI_CB_DOMAIN_DRIVER_API, calls_of(UnderWay::context_end));
+  } else if (replaces) {
+    for (const std::span<const CUpti_CallbackId> ids : replace_calls()) {
+      if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
+    }
   } else {
     status = enable_what_matters();
-    if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_RESOURCE, k_resources);
   }
+  if (status == CUPTI_SUCCESS && mode != capture::Mode::profile) status = enable(CUPTI_CB_DOMAIN_RESOURCE, k_resources);
   return status == CUPTI_SUCCESS ? Result<void>() : cupti_error("asking CUPTI for callbacks", status);
 }
 

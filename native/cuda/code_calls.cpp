@@ -214,14 +214,14 @@ void track_module(Modules& modules, CUpti_CallbackId call, const CUpti_CallbackD
 
 std::span<const CUpti_CallbackId> code_calls() noexcept { return k_calls; }
 
-void track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+void track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data, bool with_images) noexcept {
   if (std::find(std::begin(k_calls), std::end(k_calls), call) == std::end(k_calls)) return;
   Tool& state = *tool();
   if (data.callbackSite == CUPTI_API_ENTER) {
     Modules::begin_call();
-    track_end(state.images, call, data);
+    if (with_images) track_end(state.images, call, data);
   } else if (*static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS) {
-    track_image(state.images, call, data);
+    if (with_images) track_image(state.images, call, data);
     track_module(state.modules, call, data);
   }
 }

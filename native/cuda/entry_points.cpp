@@ -41,7 +41,7 @@ void start(const char* socket) noexcept {
   if (core::Result<void> loaded = load_cupti(); !loaded) return complain(loaded.error());
   const Inside inside;
   const bool profiling = made->channel->mode() == capture::Mode::profile;
-  if (core::Result<void> subscribed = subscribe(profiling); !subscribed) return complain(subscribed.error());
+  if (core::Result<void> subscribed = subscribe(made->channel->mode()); !subscribed) return complain(subscribed.error());
   if (profiling) {
     if (core::Result<void> started = made->profiler.start(); !started) return complain(started.error());
   }

@@ -13,6 +13,8 @@ namespace kerncap::cuda {
 
 class GraphBodies {
  public:
+  // Any call: false when it is none that adds or removes nodes.
+  bool track(CUpti_CallbackId call, const CUpti_CallbackData& data);
   void added(CUgraph graph, CUgraphNode node, std::span<const CUgraph> bodies);
   // The node, or all nodes of the graph, are going, and the bodies with them.
   void node_gone(CUgraphNode node);

@@ -10,6 +10,18 @@
 namespace kerncap::cuda {
 namespace {
 
+constexpr CUpti_CallbackId k_graphs[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphDestroyNode,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphDestroy,
+};
 constexpr CUpti_CallbackId k_updates[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate,
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2,
@@ -24,8 +36,9 @@ constexpr CUpti_CallbackId k_updates[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled,
 };
 
-// The second version has two members more, which say for which context a kernel is.
-CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1& from) noexcept {
+// What all versions have.
+template <typename Parameters>
+CUDA_KERNEL_NODE_PARAMS plain(const Parameters& from) noexcept {
   CUDA_KERNEL_NODE_PARAMS to{};
   to.func = from.func;
   to.gridDimX = from.gridDimX;
@@ -96,11 +109,7 @@ void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
         return driver().cuGraphNodeSetParams(twin, from.nodeParams);
       });
       if (is_followed || from.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
-      CUDA_KERNEL_NODE_PARAMS named{};
-      named.func = from.nodeParams->kernel.func;
-      named.kern = from.nodeParams->kernel.kern;
-      named.ctx = from.nodeParams->kernel.ctx;
-      return warn_if_wanted(named);
+      return warn_if_wanted(widened(from.nodeParams->kernel));
     }
     default:
       return;
@@ -109,6 +118,16 @@ void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
 
 }  // namespace
 
+CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1& from) noexcept { return plain(from); }
+
+CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v3& from) noexcept {
+  CUDA_KERNEL_NODE_PARAMS to = plain(from);
+  to.kern = from.kern;
+  to.ctx = from.ctx;
+  return to;
+}
+
+std::span<const CUpti_CallbackId> graph_calls() noexcept { return k_graphs; }
 std::span<const CUpti_CallbackId> graph_updates() noexcept { return k_updates; }
 
 bool track_graph_update(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {

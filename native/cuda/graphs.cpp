@@ -22,6 +22,21 @@ std::vector<bool> ancestors_of(const std::vector<WatchedGraph::Node>& nodes, std
   return found;
 }
 
+std::vector<CUgraph> graphs_within(CUgraphNode node, CUgraphNodeType type) {
+  if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    CUgraph child = nullptr;
+    if (driver().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) return {child};
+  }
+  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+    if (auto bodies = tool()->graph_bodies.of(node)) return std::move(*bodies);
+    static std::once_flag s_said;
+    std::call_once(s_said, [] {
+      warn("a conditional node of a CUDA graph was added by no call that we know: kernels in its bodies are not seen");
+    });
+  }
+  return {};
+}
+
 namespace {
 
 using core::Error;
@@ -157,22 +172,6 @@ void add_wanted(WatchedGraph& watched, std::size_t place, CUgraphNode node, cons
   std::copy_n(read.value().grid_blocks, 3, shape.grid_blocks);
   std::copy_n(read.value().block, 3, shape.block);
   watched.wanted.push_back({place, *kernel, shape, refusal});
-}
-
-// The graphs that a node runs: a child, or what a condition decides about.
-std::vector<CUgraph> graphs_within(CUgraphNode node, CUgraphNodeType type) {
-  if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
-    CUgraph child = nullptr;
-    if (driver().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) return {child};
-  }
-  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-    if (auto bodies = tool()->graph_bodies.of(node)) return std::move(*bodies);
-    static std::once_flag s_said;
-    std::call_once(s_said, [] {
-      warn("a conditional node of a CUDA graph was added by no call that we know: kernels in its bodies are not seen");
-    });
-  }
-  return {};
 }
 
 // What is wanted in a graph that is one node of another.

@@ -65,6 +65,8 @@ class Graphs {
 
 // Which nodes have to end before that one begins.
 [[nodiscard]] std::vector<bool> ancestors_of(const std::vector<WatchedGraph::Node>& nodes, std::size_t node);
+// The graphs that a node runs: a child, or what a condition decides about.
+[[nodiscard]] std::vector<CUgraph> graphs_within(CUgraphNode node, CUgraphNodeType type);
 // Null: of a module that we do not know.
 [[nodiscard]] const Kernel* kernel_named_by(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept;
 // The launch that a kernel node stands for. The parameters belong to the node.

@@ -59,7 +59,9 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   std::vector<std::uint32_t> rules(count, k_no_rule);
   const capture::Selection selection = channel.select(module.number);
   for (const auto& match : selection.matches) {
-    if (match.kernel - first < count) rules[match.kernel - first] = match.rule;
+    if (match.kernel - first >= count) continue;
+    if (channel.mode() == capture::Mode::replace && !tool()->replacements.takes(module.number, match.rule, cubin)) continue;
+    rules[match.kernel - first] = match.rule;
   }
   if (selection.want_code) {
     const auto sent =
@@ -120,6 +122,7 @@ void Modules::tell_gone(std::uint64_t module) noexcept {
     std::erase_if(m_elsewhere, [module](const auto& item) { return item.second->module == module; });
   }
   tool()->functions.remove_module(module);
+  tool()->replacements.module_gone(module);
   tool()->channel->send(messages::ModuleGone{.module = module});
 }
 

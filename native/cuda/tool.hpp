@@ -12,12 +12,14 @@
 #include "cuda/allocations.hpp"
 #include "cuda/function_table.hpp"
 #include "cuda/graph_bodies.hpp"
+#include "cuda/graph_variants.hpp"
 #include "cuda/graphs.hpp"
 #include "cuda/images.hpp"
 #include "cuda/leaving.hpp"
 #include "cuda/modules.hpp"
 #include "cuda/own_process.hpp"
 #include "cuda/profiler.hpp"
+#include "cuda/replacements.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/streams.hpp"
 #include "cuda/this_thread.hpp"
@@ -43,6 +45,8 @@ struct Tool {
   Snapshots snapshots;
   Leaving leaving;
   Profiler profiler;
+  Replacements replacements;
+  GraphVariants graph_variants;
   std::atomic<bool> facts_sent{false};
   std::uint32_t device_count = 1;        // set with the facts
 };

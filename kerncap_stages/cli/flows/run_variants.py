@@ -10,7 +10,7 @@ from kerncap_stages.cli.artifacts import find_captures
 from kerncap_stages.cli.console import say
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.read import read_code_object
-from kerncap_stages.collect.protocol import Patch
+from kerncap_stages.collect import protocol
 from kerncap_stages.collect.replacing import Replacement
 from kerncap_stages.errors import ArtifactError, KerncapError, Refused, UsageError
 from kerncap_stages.manifests import load_as, open_view
@@ -20,8 +20,9 @@ from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.replay.in_program import require_fit, require_shape
+from kerncap_stages.replay.program_variables import ConnectedCode, connect_code
 from kerncap_stages.replay.shared_variables import Connection, connect_variables
-from kerncap_stages.replay.variant import extract_variant_code, read_variant
+from kerncap_stages.replay.variant import choose_target, extract_variant_code, read_variant
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store import Store
 from kerncap_stages.text.terminal import make_printable
@@ -33,12 +34,17 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.kernel import Kernel
+    from kerncap_stages.replay.program_variables import ProgramVariable
     from kerncap_stages.replay.variant_shape import VariantShape
 
 
 @dataclass(frozen=True)
 class ChosenVariant:
-    """A variant of a captured kernel. ``number``: among those of one run."""
+    """A variant of a captured kernel. ``number``: among those of one run.
+
+    code: the code object as it was built. connection, on CUDA connected: what connects it with the program's
+    variables.
+    """
 
     number: int
     store: Store
@@ -49,6 +55,7 @@ class ChosenVariant:
     facts: KernelFacts
     shape: VariantShape | None
     connection: Connection
+    connected: ConnectedCode
 
     @property
     def name(self) -> str:
@@ -124,10 +131,10 @@ def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, 
     for entry in store.list_artifacts("capture"):
         try:
             with open_view(store, entry.digest) as made:
-                if made.environment.backend != Backend.HSA or not _is_named(made.kernel, kernel):
+                if not _is_named(made.kernel, kernel):
                     continue
                 symbol, name = str(made.kernel.mangled_name), str(made.kernel.demangled_name)
-                isa = str(made.kernel.code_object.isa)
+                isa = choose_target(made)
             has_it = read_code_object(extract_code_object(data, isa)).find_kernel(symbol) is not None
         except KerncapError:
             continue  # of another GPU, or of another version of this package
@@ -141,18 +148,19 @@ def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, 
 
 
 def _read(number: int, store: Store, digest: Digest, capture: Capture, path: Path) -> ChosenVariant:
-    if capture.environment.backend is not Backend.HSA:
-        raise Refused(
-            f"{digest.short} is the capture of a CUDA program, and kc-run replaces kernels of HIP programs",
-            hint="`kc-validate` and `kc-replay --compare` judge and time the variant",
-        )
     facts = read_variant(path, capture)
     code = extract_variant_code(path.read_bytes(), capture)
     shape = find_variant_shape(path)
     require_shape(path, capture, facts, shape)
-    connection = connect_variables(code, bytes(store.get(capture.code_digest)))
-    require_fit(path, capture, facts, connection.unconnected)
-    return ChosenVariant(number, store, digest, capture, path, code, facts, shape, connection)
+    connection, connected = Connection((), (), ()), ConnectedCode(code)
+    if capture.environment.backend is Backend.CUDA:
+        connected = connect_code(store, capture, code)
+    else:
+        connection = connect_variables(code, bytes(store.get(capture.code_digest)))
+    require_fit(path, capture, facts, (*connection.unconnected, *connected.unconnected))
+    for note in connected.notes:
+        say(f"kc-run: {make_printable(note)}")
+    return ChosenVariant(number, store, digest, capture, path, code, facts, shape, connection, connected)
 
 
 def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Replacement:
@@ -164,7 +172,7 @@ def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Repl
             hint="leave out --any-code, and capture the kernel of the program that you run",
         )
     folder.mkdir()
-    (folder / "variant.co").write_bytes(variant.code)
+    (folder / "variant.co").write_bytes(variant.connected.data)
     captured = folder / "captured.co"
     captured.write_bytes(variant.store.get(variant.capture.code_digest))
     launch, shape = variant.capture.launch, variant.shape
@@ -186,6 +194,22 @@ def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Repl
         block_work_items=None if own is None else launch.block_work_items,
         launch=own,
         patches=tuple(
-            Patch(each.at, each.word, each.low, each.high, each.target) for each in variant.connection.patches
+            protocol.Patch(each.at, each.word, each.low, each.high, each.target)
+            for each in variant.connection.patches
+        ),
+        variables=tuple(_make_message(each) for each in variant.connected.variables),
+    )
+
+
+def _make_message(variable: ProgramVariable) -> protocol.ProgramVariable:
+    return protocol.ProgramVariable(
+        rule=0,  # set when it is sent
+        name=variable.name,
+        variant_name=variable.variant_name,
+        size_bytes=variable.size_bytes,
+        flags=protocol.VariableFlag.IS_CONST if variable.is_const else protocol.VariableFlag(0),
+        words=tuple(
+            protocol.AddressWord(word.place, protocol.WordPart[word.part.name], word.addend)
+            for word in variable.words
         ),
     )

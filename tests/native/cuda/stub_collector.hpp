@@ -26,6 +26,8 @@ struct Captured {
   std::uint64_t grid_x;
 };
 struct Heard {
+  std::vector<capture::ReplaceOutcome> outcomes;   // in replace mode
+  std::vector<std::string> reasons;                // of those that failed
   std::vector<Captured> captures;        // begun: their failures may follow
   std::vector<std::string> failures;
   std::size_t ready = 0;                 // with all that is wanted, before the kernel is let go
@@ -34,8 +36,14 @@ struct Heard {
 class Collector {
  public:
   // Lives until the process ends, as what is connected to it does.
-  static Collector& start(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags) {
-    return *new Collector(rule, wait_ms, flags);
+  static Collector& start(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags,
+                          capture::Mode mode = capture::Mode::capture) {
+    return *new Collector(rule, wait_ms, flags, mode);
+  }
+  // In replace mode, before the library connects. What it names outlives us.
+  void replace_by(const messages::Replacement& replacement, const std::vector<messages::ProgramVariable>& variables) {
+    m_replacement = replacement;
+    m_variables = variables;
   }
 
   [[nodiscard]] capture::Channel* connect() {
@@ -55,7 +63,8 @@ class Collector {
  private:
   using Up = capture::Up;
 
-  Collector(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags) : m_rule(rule), m_wait_ms(wait_ms), m_flags(flags) {
+  Collector(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags, capture::Mode mode)
+      : m_rule(rule), m_wait_ms(wait_ms), m_flags(flags), m_mode(mode) {
     // A name of its own, and no file: it begins with a zero byte.
     m_name = std::string(1, '\0') + "kerncap-test-" + std::to_string(::getpid());
     sockaddr_un address{};
@@ -106,13 +115,16 @@ class Collector {
     control.total_bytes = total;
     const messages::Welcome welcome{.magic = capture::k_magic,
                                     .version = capture::k_version,
-                                    .mode = capture::Mode::capture,
+                                    .mode = m_mode,
                                     .slot_count = k_slots,
                                     .slot_bytes = k_slot_bytes,
                                     .wait_ms = m_wait_ms,
                                     .flags = m_flags,
                                     .rules = {m_rule}};
     say(welcome, memory);
+    if (m_mode != capture::Mode::replace) return;
+    say(m_replacement);
+    for (const messages::ProgramVariable& variable : m_variables) say(variable);
   }
 
   void run() {
@@ -153,6 +165,12 @@ class Collector {
       case Up::failed:
         m_heard.failures.emplace_back(messages::Failed::read(reader).reason);
         return;
+      case Up::replaced: {
+        const auto told = messages::Replaced::read(reader);
+        m_heard.outcomes.push_back(told.outcome);
+        if (told.outcome == capture::ReplaceOutcome::failed) m_heard.reasons.emplace_back(told.reason);
+        return;
+      }
       case Up::note:
         if (!messages::Note::read(reader).text.empty()) return;      // a warning of the library's
         ++m_answered;
@@ -165,6 +183,9 @@ class Collector {
   capture::Rule m_rule;
   std::uint32_t m_wait_ms;
   std::uint32_t m_flags;
+  capture::Mode m_mode;
+  messages::Replacement m_replacement;
+  std::vector<messages::ProgramVariable> m_variables;
   std::string m_name;
   capture::Channel* m_channel = nullptr;
   int m_listening = -1;

@@ -78,15 +78,18 @@ inline void fill_tables() {
   };
 }
 
-inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms = 5000, std::uint32_t flags = 0) {
+inline Collector& start_library(Collector& collector) {
   fill_tables();
-  Collector& collector = Collector::start(rule, wait_ms, flags);
   capture::Channel* channel = collector.connect();
   if (channel == nullptr) std::abort();
   g_tool = new Tool(*make_own_process(), *channel);
-  if (!subscribe(false)) std::abort();
+  if (!subscribe(channel->mode())) std::abort();
   g_tool->own.enabled.store(true);
   return collector;
+}
+
+inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms = 5000, std::uint32_t flags = 0) {
+  return start_library(Collector::start(rule, wait_ms, flags));
 }
 
 // One driver call of the program's.
