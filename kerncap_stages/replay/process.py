@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import subprocess
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
@@ -48,7 +51,7 @@ def run_replayer(
         )
     try:
         with track(process):
-            code = watch(process.wait, timeout_s, progress, setup_s)
+            code = watch(partial(_wait, process), timeout_s, progress, setup_s)
     except BaseException:
         process.kill()
         wait_until_gone(process, limit_s=INTERRUPTED_S)
@@ -58,6 +61,23 @@ def run_replayer(
         require_gone(process)
     relay.finish()
     return code
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
+    """Wait like ``Popen.wait``, which looks at the process only every 50 ms if it has a time limit."""
+    if timeout_s is None:
+        return process.wait()
+    try:
+        ends = os.pidfd_open(process.pid)
+    except OSError:  # Linux before 5.3, or too many open files
+        return process.wait(timeout_s)
+    try:
+        poll = select.poll()
+        poll.register(ends, select.POLLIN)
+        poll.poll(1000 * timeout_s)
+    finally:
+        os.close(ends)
+    return process.wait(0)
 
 
 @contextlib.contextmanager

@@ -151,3 +151,14 @@ def test_a_time_limit_counts_from_the_launch_if_there_is_one_for_the_set_up(tmp_
     begun = time.monotonic()
     assert run(30) is None
     assert time.monotonic() - begun < 20
+
+
+def test_the_end_of_a_process_is_seen_at_once():
+    begun = time.monotonic()
+    for _ in range(20):
+        assert run_replayer(["/bin/true"], os.environ, 60, progress=None) == 0
+    plain = time.monotonic()
+    for _ in range(20):
+        subprocess.run(["/bin/true"], check=True)
+    # Popen.wait() with a time limit sleeps for up to 50 ms between looks.
+    assert plain - begun < 3 * (time.monotonic() - plain) + 0.2
