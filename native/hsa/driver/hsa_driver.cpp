@@ -1,6 +1,8 @@
 // Start of the HSA driver; its memory is in memory.cpp, code objects in code.cpp, dispatches in launch.cpp.
 #include "hsa/driver/hsa_driver.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +20,7 @@ using core::Result;
 
 constexpr std::uint32_t k_queue_packets = 64;
 constexpr std::uint64_t k_flush_bytes = 512ull << 20;   // more than any cache of a GPU holds
+constexpr std::uint64_t k_most_watched_share = 8;        // of the machine's memory; a replay beside this one may do the same
 
 // What ROCr tells of a memory fault, for people: where, and why as far as the GPU says.
 std::string fault_text(std::uint64_t address, std::uint32_t reasons) {
@@ -38,6 +41,17 @@ std::string fault_text(std::uint64_t address, std::uint32_t reasons) {
     if ((reasons & bit) != 0) text += std::string(": ") + words;
   }
   return text;
+}
+
+std::uint64_t watched_bytes(const replay::Plan& plan) {
+  std::uint64_t bytes = 0;
+  for (const replay::Region& region : plan.regions) bytes += region.bytes;
+  return bytes;
+}
+
+std::uint64_t most_watched_bytes() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) /
+         k_most_watched_share;
 }
 
 }  // namespace
@@ -80,6 +94,7 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
     return Error{ErrorCode::unsupported, "the capture is of a " + architecture_of(plan.isa) + ", and this GPU is a " +
                                              architecture_of(m_device->isa)};
   }
+  m_watches = m_reach_devices && m_device->is_software() && watched_bytes(plan) <= most_watched_bytes();
   m_opened = {m_device->name, m_device->isa, m_machine.runtime_version, {}, {}};
   if (m_wants_hip) {
     Result<std::unique_ptr<HipLauncher>> hip = HipLauncher::start(plan.actual_device(plan.kernel_device));

@@ -11,6 +11,7 @@
 
 #include "hsa/driver/hidden_arguments.hpp"
 #include "hsa/driver/hip_launcher.hpp"
+#include "hsa/driver/kept_memory.hpp"
 #include "hsa/driver/machine.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
@@ -19,7 +20,7 @@ namespace kerncap::hsa {
 
 struct LoadedCode;
 
-class HsaDriver final : public replay::Driver {
+class HsaDriver final : public replay::Driver, private replay::Watch {
  public:
   HsaDriver() : replay::Driver({.switches = {{"--hip-launch", &m_wants_hip}}}) {}
 
@@ -41,8 +42,15 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
   core::Result<void> restore_saved() override;
   core::Result<void> flush_cache() override;
+  [[nodiscard]] replay::Watch* watch() override { return m_watches ? this : nullptr; }
 
  private:
+  // Of a software GPU only: there the processor compares.
+  core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
+  core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override;
+  // Memory comes in the pages of the regions, and kernels fault elsewhere.
+  core::Result<std::vector<replay::AddressRange>> written_outside() override { return std::vector<replay::AddressRange>(); }
+
   // A part of the write set and its copy.
   struct Saved {
     bool on_host;
@@ -98,10 +106,16 @@ class HsaDriver final : public replay::Driver {
     bool is_zero;
   };
   std::map<std::uint64_t, Reached> m_reached;
+  std::vector<replay::AddressRange> m_touched;  // of these: what may hold something else than zeros
   // Whether that may be memory of a device; otherwise transfers go through staging buffers, as with a GPU of silicon.
   bool m_reach_devices = true;
   std::map<std::uint64_t, std::byte*> m_zeros;  // on each device, by its agent
   std::vector<Saved> m_saved;
+  core::WorkerPool m_pool;
+  KeptMemory m_saved_in_place{m_pool};          // what is saved of memory that the processor reaches
+  bool m_watches = false;
+  KeptMemory m_remembered{m_pool};
+  std::vector<const replay::Region*> m_remembered_regions;
   // Physical memory that several ranges map, by the plan's number for it.
   std::map<std::uint32_t, hsa_amd_vmem_alloc_handle_t> m_pieces;
   std::byte* m_flush = nullptr;

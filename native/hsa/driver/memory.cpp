@@ -71,8 +71,10 @@ Result<void> HsaDriver::place_on_device(const replay::Range& range) {
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "mapping " + span_of(range), status);
   // Two mappings of one piece of memory would be filled by two threads at the same time.
   const bool reached = m_reach_devices && device_of(range.first->device).is_software() && range.first->piece == 0;
-  if (reached) note_reached(range, false);
-  return grant(range, HSA_ACCESS_PERMISSION_RW);
+  if (reached) note_reached(range, true);
+  Result<void> granted = grant(range, HSA_ACCESS_PERMISSION_RW);
+  if (granted && reached && is_touched(range.base, range.base + range.bytes)) m_touched.push_back({range.base, range.bytes});
+  return granted;
 }
 
 // One handle for each range, but for mappings of the same physical memory: what is written through one address is there
@@ -207,7 +209,10 @@ replay::Driver::InPlace HsaDriver::in_place(std::uint64_t address, std::uint64_t
   --found;
   const Reached& range = found->second;
   if (bytes > range.bytes || address - found->first > range.bytes - bytes) return {};
-  return {static_cast<std::byte*>(pointer(address)), range.is_zero};
+  const bool is_touched = std::any_of(m_touched.begin(), m_touched.end(), [&](const replay::AddressRange& each) {
+    return address < each.base + each.bytes && each.base < address + bytes;
+  });
+  return {static_cast<std::byte*>(pointer(address)), range.is_zero && !is_touched};
 }
 
 Result<std::byte*> HsaDriver::staging(std::size_t buffer) {
@@ -289,7 +294,15 @@ Result<std::byte*> HsaDriver::allocate(const ReplayDevice& owner, std::uint32_t 
 }
 
 Result<void> HsaDriver::save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) {
+  std::vector<replay::AddressRange> in_place_parts;
   for (const auto& [region, part] : parts) {
+    const std::uint64_t address = region->base + part.offset;
+    if (m_remembered.cover(address, part.bytes)) continue;
+    if (m_device->is_software() && in_place(address, part.bytes).memory != nullptr) {
+      m_saved_in_place.add(address, part.bytes);
+      in_place_parts.push_back({address, part.bytes});
+      continue;
+    }
     Saved saved{region->on_host(), {}, region->base + part.offset, part.bytes, nullptr};
     if (saved.on_host) {
       saved.copy = new std::byte[part.bytes];
@@ -302,10 +315,35 @@ Result<void> HsaDriver::save(const std::vector<std::pair<const replay::Region*, 
     }
     m_saved.push_back(saved);
   }
-  return copy(true);
+  if (Result<void> copied = copy(true); !copied || in_place_parts.empty()) return copied;
+  if (!m_saved_in_place.keep()) return Error{ErrorCode::no_space, "no room for a copy of the write set"};
+  for (const replay::AddressRange& part : in_place_parts) (void)m_saved_in_place.cover(part.base, part.bytes);
+  return {};
 }
 
-Result<void> HsaDriver::restore_saved() { return copy(false); }
+Result<void> HsaDriver::restore_saved() {
+  Result<void> copied = copy(false);
+  if (!copied) return copied;
+  m_saved_in_place.put_back();
+  m_remembered.put_back();
+  return {};
+}
+
+Result<std::vector<const replay::Region*>> HsaDriver::remember(const std::vector<const replay::Region*>& regions) {
+  if (Result<void> settled = settle(); !settled) return settled.error();
+  for (const replay::Region* region : m_remembered.is_empty() ? regions : std::vector<const replay::Region*>()) {
+    if (region->bytes == 0 || in_place(region->base, region->bytes).memory == nullptr) continue;
+    m_remembered.add(region->base, region->bytes);
+    m_remembered_regions.push_back(region);
+  }
+  if (!m_remembered.keep()) m_remembered_regions.clear();
+  return m_remembered_regions;
+}
+
+Result<std::vector<std::uint32_t>> HsaDriver::changed(std::uint64_t chunk_bytes) {
+  if (Result<void> settled = settle(); !settled) return settled.error();
+  return m_remembered.changed(chunk_bytes);
+}
 
 Result<void> HsaDriver::copy(bool to_saved) {
   if (Result<void> settled = settle(); !settled) return settled;

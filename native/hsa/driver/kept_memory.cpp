@@ -1,0 +1,177 @@
+#include "hsa/driver/kept_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace kerncap::hsa {
+namespace {
+
+constexpr std::uint64_t k_page = 4096;
+constexpr std::uint64_t k_slab_bytes = std::uint64_t{2} << 20;   // for one thread at a time
+constexpr std::byte k_zeros[k_page] = {};
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+// mincore() says of a page on a swap device that it is not in memory.
+bool may_be_swapped() {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/swaps", "re"), &std::fclose);
+  if (file == nullptr) return errno != ENOENT;   // a kernel without swapping has no such file
+  char line[512];
+  bool is_head = true;
+  while (std::fgets(line, sizeof line, file.get()) != nullptr) {
+    unsigned long long used = 1;
+    const bool is_known = std::sscanf(line, "%*s %*s %*s %llu", &used) == 1;
+    if (!is_head && (!is_known || used != 0)) return true;
+    is_head = false;
+  }
+  return false;
+}
+
+void find_touched(std::uint64_t begin, std::uint64_t bytes, std::uint8_t* touched) {
+  if (::mincore(pointer(begin), bytes, touched) != 0) std::memset(touched, 1, (bytes + k_page - 1) / k_page);
+}
+
+const std::byte* memory(std::uint64_t address, bool is_touched) {
+  return is_touched ? static_cast<const std::byte*>(pointer(address)) : k_zeros;
+}
+
+// Nothing of it takes memory until it is written. Null: there is no room.
+std::byte* reserve(std::uint64_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* got = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  return got == MAP_FAILED ? nullptr : static_cast<std::byte*>(got);
+}
+
+}  // namespace
+
+bool is_touched(std::uint64_t begin, std::uint64_t end) {
+  std::vector<std::uint8_t> touched((end - begin) / k_page);
+  find_touched(begin, end - begin, touched.data());
+  return std::any_of(touched.begin(), touched.end(), [](std::uint8_t page) { return (page & 1) != 0; }) || may_be_swapped();
+}
+
+std::uint64_t KeptMemory::Part::first_address() const { return address & ~(k_page - 1); }
+
+std::uint64_t KeptMemory::Part::pages() const { return (address + bytes - first_address() + k_page - 1) / k_page; }
+
+KeptMemory::~KeptMemory() {
+  for (std::byte* copy : {m_first, m_last}) {
+    if (copy != nullptr) ::munmap(copy, m_pages * k_page);
+  }
+}
+
+void KeptMemory::add(std::uint64_t address, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  m_all.push_back({m_parts.size(), address, address + bytes});
+  m_parts.push_back({address, bytes, m_pages});
+  m_pages += m_parts.back().pages();
+}
+
+const std::byte* KeptMemory::first(const Page& page) const {
+  return m_in_first[page.number] != 0 ? m_first + page.offset : k_zeros;
+}
+
+const std::byte* KeptMemory::last(const Page& page) const {
+  return m_in_last[page.number] != 0 ? m_last + page.offset : first(page);
+}
+
+bool KeptMemory::keep() {
+  const bool is_first = m_first == nullptr;
+  std::byte*& copy = is_first ? m_first : m_last;
+  if (copy == nullptr) copy = reserve(m_pages * k_page);
+  if (copy == nullptr) return false;
+  // What a run changes is little: for that, small pages need less memory.
+  if (is_first) ::madvise(copy, m_pages * k_page, MADV_HUGEPAGE);
+  std::vector<std::uint8_t>& is_in = is_first ? m_in_first : m_in_last;
+  m_in_first.resize(m_pages);
+  m_in_last.resize(m_pages);
+  for_each_page(m_all, [&, this](const Page& page) {
+    const std::byte* const now = memory(page.address, page.is_touched);
+    const bool is_same = now == k_zeros ? m_in_first[page.number] == 0 : std::memcmp(now, first(page), page.bytes) == 0;
+    if (!is_same) std::memcpy(copy + page.offset, now, page.bytes);
+    is_in[page.number] = is_same ? 0 : 1;
+  });
+  return true;
+}
+
+std::vector<std::uint32_t> KeptMemory::changed(std::uint64_t piece_bytes) {
+  std::vector<std::uint64_t> first_piece;          // of each part
+  std::uint64_t pieces = 0;
+  for (const Part& part : m_parts) {
+    first_piece.push_back(pieces);
+    pieces += (part.bytes + piece_bytes - 1) / piece_bytes;
+  }
+  std::vector<std::uint32_t> words(pieces);
+  for_each_page(m_all, [&](const Page& page) {
+    const std::byte* const now = memory(page.address, page.is_touched);
+    const std::byte* const before = last(page);
+    if (now == before || std::memcmp(now, before, page.bytes) == 0) return;
+    const std::uint64_t offset = page.address - m_parts[page.part].address;
+    // Of memory that does not begin with a page, a page may lie in two pieces: both count.
+    for (const std::uint64_t at : {offset, offset + page.bytes - 1}) {
+      std::atomic_ref(words[first_piece[page.part] + at / piece_bytes]).store(1, std::memory_order_relaxed);
+    }
+  });
+  return words;
+}
+
+bool KeptMemory::cover(std::uint64_t address, std::uint64_t bytes) {
+  if (m_first == nullptr) return false;
+  for (const Range& part : m_all) {
+    if (address < part.begin || address + bytes > part.end) continue;
+    m_covered.push_back({part.part, address, address + bytes});
+    return true;
+  }
+  return false;
+}
+
+void KeptMemory::put_back() {
+  for_each_page(m_covered, [this](const Page& page) {
+    const std::byte* const now = memory(page.address, page.is_touched);
+    const std::byte* const before = first(page);
+    if (now == before || std::memcmp(now, before, page.bytes) == 0) return;
+    std::memcpy(pointer(page.address), before, page.bytes);
+  });
+}
+
+// All pages first, and then the swap devices: what mincore() did not find in memory was in none of them either.
+void KeptMemory::find_touched() {
+  m_touched.resize(m_pages);
+  for (const Part& part : m_parts) {
+    hsa::find_touched(part.first_address(), part.pages() * k_page, &m_touched[part.first_page]);
+  }
+  if (may_be_swapped()) std::fill(m_touched.begin(), m_touched.end(), std::uint8_t{1});
+}
+
+template <typename Work>
+void KeptMemory::for_each_page(const std::vector<Range>& ranges, const Work& work) {
+  find_touched();
+  std::vector<Range> slabs;
+  for (const Range& range : ranges) {
+    for (std::uint64_t begin = range.begin; begin < range.end;) {
+      const std::uint64_t end = std::min((begin & ~(k_page - 1)) + k_slab_bytes, range.end);
+      slabs.push_back({range.part, begin, end});
+      begin = end;
+    }
+  }
+  m_pool.run(slabs.size(), [&](std::size_t, std::size_t item) {
+    const Range& slab = slabs[item];
+    const Part& part = m_parts[slab.part];
+    for (std::uint64_t begin = slab.begin; begin < slab.end;) {
+      const std::uint64_t end = std::min((begin & ~(k_page - 1)) + k_page, slab.end);
+      const std::uint64_t offset = begin - part.first_address();
+      const std::uint64_t number = part.first_page + offset / k_page;
+      work(Page{slab.part, number, begin, part.first_page * k_page + offset, static_cast<std::size_t>(end - begin),
+                (m_touched[number] & 1) != 0});
+      begin = end;
+    }
+  });
+}
+
+}  // namespace kerncap::hsa

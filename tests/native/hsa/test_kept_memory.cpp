@@ -1,0 +1,113 @@
+// Memory that is copied, compared and put back page by page, untouched pages of shared memory among it.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "../check.hpp"
+#include "hsa/driver/kept_memory.hpp"
+
+using kerncap::core::WorkerPool;
+using kerncap::hsa::is_touched;
+using kerncap::hsa::KeptMemory;
+
+namespace {
+
+constexpr std::uint64_t k_page = 4096;
+constexpr std::uint64_t k_pages = 1024;
+
+// As a software GPU has it: pages of a file in memory, which read as zeros until they are written.
+class Memory {
+ public:
+  Memory() {
+    const int file = ::memfd_create("memory", MFD_CLOEXEC);
+    CHECK(::ftruncate(file, k_pages * k_page) == 0);
+    m_bytes = static_cast<unsigned char*>(::mmap(nullptr, k_pages * k_page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    ::close(file);
+  }
+  ~Memory() { ::munmap(m_bytes, k_pages * k_page); }
+  unsigned char& operator[](std::uint64_t at) { return m_bytes[at]; }
+  [[nodiscard]] std::uint64_t address(std::uint64_t at = 0) const { return reinterpret_cast<std::uint64_t>(m_bytes + at); }
+
+ private:
+  unsigned char* m_bytes;
+};
+
+using Words = std::vector<std::uint32_t>;
+
+void what_nobody_has_touched_is_told() {
+  Memory memory;
+  CHECK(!is_touched(memory.address(), memory.address(k_pages * k_page)));
+  memory[5 * k_page] = 0;  // a page of zeros is touched all the same
+  CHECK(is_touched(memory.address(), memory.address(k_pages * k_page)));
+  CHECK(!is_touched(memory.address(6 * k_page), memory.address(k_pages * k_page)));
+}
+
+void a_changed_byte_marks_its_piece_alone() {
+  WorkerPool pool;
+  Memory memory;
+  KeptMemory kept(pool);
+  kept.add(memory.address(), 600 * k_page);
+  kept.add(memory.address(700 * k_page), 300 * k_page - 7);
+  memory[3] = 1;
+  CHECK(kept.keep());
+  CHECK(kept.changed(256 * k_page) == Words({0, 0, 0, 0, 0}));
+  memory[600 * k_page - 1] = 1;                 // of a page that nobody had touched
+  memory[3] = 2;
+  memory[650 * k_page] = 1;                     // of neither part
+  CHECK(kept.changed(256 * k_page) == Words({1, 0, 1, 0, 0}));
+  memory[3] = 1;
+  memory[1000 * k_page - 8] = 1;                // the last byte of all
+  memory[600 * k_page - 1] = 0;                 // a zero that is a touched page is as it was
+  CHECK(kept.changed(256 * k_page) == Words({0, 0, 0, 0, 1}));
+}
+
+void a_later_copy_is_compared_with_and_the_first_one_put_back() {
+  WorkerPool pool(1);
+  Memory memory;
+  KeptMemory kept(pool);
+  kept.add(memory.address(), 8 * k_page);
+  CHECK(!kept.cover(memory.address(), k_page));  // there is no copy yet
+  memory[0] = 1;
+  memory[k_page] = 7;
+  CHECK(kept.keep());
+  CHECK(kept.cover(memory.address(), 4 * k_page));
+  CHECK(!kept.cover(memory.address(7 * k_page), 2 * k_page));
+  memory[0] = 2;
+  memory[2 * k_page] = 3;
+  memory[5 * k_page] = 4;                       // not covered
+  CHECK(kept.keep());
+  CHECK(kept.changed(k_page) == Words(8));
+  kept.put_back();
+  CHECK(memory[0] == 1 && memory[k_page] == 7 && memory[2 * k_page] == 0 && memory[5 * k_page] == 4);
+  CHECK(kept.changed(k_page) == Words({1, 0, 1, 0, 0, 0, 0, 0}));
+  CHECK(kept.keep());
+  CHECK(kept.changed(k_page) == Words(8));
+  memory[0] = 2;
+  CHECK(kept.changed(k_page) == Words({1, 0, 0, 0, 0, 0, 0, 0}));
+}
+
+void a_part_of_a_page_is_put_back_alone() {
+  WorkerPool pool;
+  Memory memory;
+  KeptMemory kept(pool);
+  kept.add(memory.address(100), 3 * k_page);    // begins within a page and ends within one
+  std::memset(&memory[0], 1, 4 * k_page);
+  CHECK(kept.keep());
+  CHECK(kept.cover(memory.address(200), 2 * k_page));
+  std::memset(&memory[0], 2, 4 * k_page);
+  CHECK(kept.changed(4 * k_page) == Words({1}));
+  kept.put_back();
+  CHECK(memory[199] == 2 && memory[200] == 1 && memory[199 + 2 * k_page] == 1 && memory[200 + 2 * k_page] == 2);
+}
+
+}  // namespace
+
+int main() {
+  what_nobody_has_touched_is_told();
+  a_changed_byte_marks_its_piece_alone();
+  a_later_copy_is_compared_with_and_the_first_one_put_back();
+  a_part_of_a_page_is_put_back_alone();
+  return kerncap::test::exit_code();
+}
