@@ -1,11 +1,12 @@
 """Reads the outputs of a replay from its files into the store.
 
-For each region the replayer writes a file with the region's size, and a list of the chunks that the file
-holds. All other chunks did not change.
+The replayer writes the chunks that it found changed, of all regions, into one file, and a list of them:
+``native/replay/state_file.hpp``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
@@ -17,7 +18,9 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
@@ -25,10 +28,20 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.compare.relocation import Relocation
 
 
+@dataclass(frozen=True)
+class _Changes:
+    """The changed chunks of a region, and where the first of them is in the file."""
+
+    size_bytes: int
+    offset_bytes: int
+    chunks: tuple[int, ...]
+
+
 def find_missing_state(capture: Capture, folder: Path) -> Region | None:
-    """Return the first region whose state is missing or incomplete; None if all are complete."""
+    """Return the first region that the replayer did not list, or with another size; None if all are there."""
+    found = _read_list(folder)
     return next(
-        (region for region in capture.regions if region.pre is not None and not _is_whole(region, folder)),
+        (region for region in capture.regions if region.pre is not None and not _is_whole(region, found)),
         None,
     )
 
@@ -69,50 +82,71 @@ def _store_outputs(
     relocation: Relocation | None,
 ) -> dict[int, MemoryRef]:
     outputs = dict(base)
+    found = _read_list(folder)
+    if not any(changes.chunks for changes in found.values()):
+        return outputs
     with store.begin_transaction() as transaction:
+        content = np.memmap(folder / "changes.bin", np.uint8, "r")
         for region in capture.regions:
-            if region.pre is not None and _is_whole(region, folder):
+            if region.pre is not None and _is_whole(region, found):
+                changes = found[region.base_address]
                 outputs[region.base_address] = _apply_changes(
-                    store, transaction, region, base[region.base_address], folder, relocation
+                    store,
+                    transaction,
+                    region.pre,
+                    base[region.base_address],
+                    changes.chunks,
+                    content[changes.offset_bytes :],
+                    relocation,
                 )
         transaction.publish_objects()
     return outputs
 
 
-def _name_files(region: Region, folder: Path) -> tuple[Path, Path]:
-    path = folder / f"region_{region.base_address:016x}.bin"
-    return path, path.with_suffix(".chunks")
+def _read_list(folder: Path) -> dict[int, _Changes]:
+    """Return what the replayer looked at, by base address; empty if it did not finish."""
+    try:
+        lines = (folder / "changes.list").read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for line in filter(None, lines):
+        base, size_bytes, offset_bytes, *chunks = map(int, line.split())
+        found[base] = _Changes(size_bytes, offset_bytes, tuple(chunks))
+    return found
 
 
-def _is_whole(region: Region, folder: Path) -> bool:
-    path, listed = _name_files(region, folder)
-    return listed.exists() and path.exists() and path.stat().st_size == region.size_bytes
+def _is_whole(region: Region, found: Mapping[int, _Changes]) -> bool:
+    changes = found.get(region.base_address)
+    return changes is not None and changes.size_bytes == region.size_bytes
 
 
 def _apply_changes(
     store: Store,
     transaction: Transaction,
-    region: Region,
+    pre: MemoryRef,
     base: MemoryRef,
-    folder: Path,
+    changed: Sequence[int],
+    content: npt.NDArray[np.uint8],
     relocation: Relocation | None,
 ) -> MemoryRef:
-    """Stage a state that is ``base`` with some chunks from a file."""
-    path, listed = _name_files(region, folder)
-    changed = [int(line) for line in listed.read_text().split()]
-    if not changed or region.pre is None:
+    """Stage a state that is ``base`` with some chunks replaced.
+
+    content: begins with these chunks, one after the other.
+    """
+    if not changed:
         return base
-    before, memory = read_chunk_list(store, region.pre), read_chunk_list(store, base)
-    content = np.memmap(path, np.uint8, "r")
+    before, memory = read_chunk_list(store, pre), read_chunk_list(store, base)
     writer = transaction.open_memory_writer(memory.size_bytes)
-    done = 0
+    done = at = 0
     for index in (*changed, len(memory.digests)):
         same = memory.digests[done:index]
         if same:
             writer.append_same(sum(memory.measure(i) for i in range(done, index)), same)
         if index < len(memory.digests):
-            start = index * memory.chunk_size_bytes
-            chunk = np.array(content[start : start + memory.measure(index)])
+            end = at + memory.measure(index)
+            chunk = np.array(content[at:end])
+            at = end
             if relocation is not None:
                 relocation.apply(chunk, partial(read_chunk, store, before, index))
             writer.append(chunk)

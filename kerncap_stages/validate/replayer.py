@@ -163,7 +163,7 @@ class ProcessReplayer:
             relocation = make_relocation(self._store, first.capture, variant, result)
             runs = [self._store_run(folder, first.capture, result, relocation)]
             for start, each in zip(further, folders, strict=True):
-                outputs = store_outputs(self._store, start.capture, each, relocation, first.pre_states)
+                outputs = store_outputs(self._store, start.capture, each, relocation)
                 runs.append(Run(result.outcome, result.explanation, outputs, result.outside))
             return runs
 

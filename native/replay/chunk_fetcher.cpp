@@ -76,9 +76,9 @@ void ChunkFetcher::work() {
 }
 
 Result<void> for_each_chunk(std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs,
-                            const std::function<Result<void>(const ChunkJob&, std::span<const std::byte>)>& use) {
+                            const std::function<Result<void>(const ChunkJob&, std::span<const std::byte>)>& use, bool verify) {
   std::vector<std::vector<std::byte>> buffers(2 * ChunkFetcher::worker_count());
-  ChunkFetcher fetcher(std::move(store), true);  // goes first: its threads write into the buffers
+  ChunkFetcher fetcher(std::move(store), verify);  // goes first: its threads write into the buffers
   const auto start = [&](std::size_t next, std::size_t buffer) {
     buffers[buffer].resize(jobs[next].bytes());
     fetcher.start({jobs[next], buffers[buffer].data(), buffer});

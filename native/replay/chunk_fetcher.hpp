@@ -68,11 +68,11 @@ class ChunkFetcher {
   std::vector<std::thread> m_threads;
 };
 
-// Reads all of them, verified, and calls `use` on this thread for each as it comes, in no order. Stops at the first error of
-// either side.
+// Reads all of them, and calls `use` on this thread for each as it comes, in no order. Stops at the first error of either
+// side. `verify`: as above.
 [[nodiscard]] core::Result<void> for_each_chunk(
     std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs,
-    const std::function<core::Result<void>(const ChunkJob&, std::span<const std::byte>)>& use);
+    const std::function<core::Result<void>(const ChunkJob&, std::span<const std::byte>)>& use, bool verify = true);
 
 // All of a small memory, verified, on this thread.
 [[nodiscard]] core::Result<std::vector<std::byte>> read_memory(const core::ObjectStore& store, const Memory& memory);

@@ -1,6 +1,7 @@
 // What a replay left in memory, written to files; and whether further runs leave the same.
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "replay/chunk_fetcher.hpp"
 #include "replay/engine.hpp"
@@ -29,27 +30,43 @@ Result<void> Engine::read_state(const Candidate& last, const Region& region, std
   return {};
 }
 
-// With changes only, what is as it was before is left out.
-Result<void> Engine::dump(const Candidate& last, const std::string& folder, bool changes_only) {
+Result<void> Engine::dump(const Candidate& last, const std::string& folder) {
   constexpr std::uint64_t k_piece = 4 << 20;
   std::vector<std::byte> buffer;
   for (const Region& region : m_plan.regions) {
-    const Memory* before = changes_only ? region.pre : nullptr;
-    const std::uint64_t piece = before == nullptr ? k_piece : before->chunk_bytes;
-    StateFile file(folder, region, before != nullptr);
-    for (std::uint64_t at = 0; at < region.bytes; at += piece) {
-      if (before != nullptr && m_unchanged.is_known(region, at / piece)) continue;
-      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
+    StateFile file(folder, region);
+    for (std::uint64_t at = 0; at < region.bytes; at += k_piece) {
+      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(k_piece, region.bytes - at)));
       if (Result<void> read = read_state(last, region, region.base + at, buffer); !read) return read;
-      if (before == nullptr) {
-        file.put(at, buffer);
-      } else if (m_unchanged.remembers(region) || !is_chunk(buffer, before->chunks[at / piece])) {
-        file.put_chunk(at / piece, buffer);
-      }
+      file.put(at, buffer);
     }
     if (Result<void> closed = file.close(); !closed) return closed;
   }
   return {};
+}
+
+// What is as it was before the run is left out.
+Result<void> Engine::dump_changes(const Candidate& last, const std::string& folder, const State* from) {
+  std::map<const Region*, const Memory*> changed;
+  for (const State::Change& change : from == nullptr ? std::vector<State::Change>() : from->changes) {
+    changed.emplace(&m_plan.regions[change.region], change.memory);
+  }
+  ChangedChunks file(folder);
+  std::vector<std::byte> buffer;
+  for (const Region& region : m_plan.regions) {
+    const auto found = changed.find(&region);
+    const Memory* const before = found == changed.end() ? region.pre : found->second;
+    if (before == nullptr) continue;
+    file.begin(region);
+    for (std::size_t chunk = 0; chunk < before->chunks.size(); ++chunk) {
+      if (m_unchanged.is_known(region, chunk)) continue;
+      const std::uint64_t at = chunk * before->chunk_bytes;
+      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(before->chunk_bytes, region.bytes - at)));
+      if (Result<void> read = read_state(last, region, region.base + at, buffer); !read) return read;
+      if (m_unchanged.remembers(region) || !is_chunk(buffer, before->chunks[chunk])) file.put(chunk, buffer);
+    }
+  }
+  return file.close();
 }
 
 Result<void> Engine::repeat(Candidate& candidate) {

@@ -327,7 +327,7 @@ Result<void> Engine::finish(Candidate& last) {
     for (std::string& note : compared.value().notes) m_outcome.notes.push_back(std::move(note));
   }
   if (m_options.dump_folder.empty()) return {};
-  return dump(last, m_options.dump_folder, m_options.changes_only);
+  return m_options.changes_only ? dump_changes(last, m_options.dump_folder) : dump(last, m_options.dump_folder);
 }
 
 Result<void> Engine::look_outside() {

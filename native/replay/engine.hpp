@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -126,7 +127,9 @@ class Engine {
   core::Result<bool> compare_variables(const Candidate& last, Comparison& comparison);
   void weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
                        const std::function<bool(const Difference&)>& was_written_beside, Comparison& comparison);
-  core::Result<void> dump(const Candidate& last, const std::string& folder, bool changes_only);
+  core::Result<void> dump(const Candidate& last, const std::string& folder);
+  // `from`: the state that the run began with; null: the captured one.
+  core::Result<void> dump_changes(const Candidate& last, const std::string& folder, const State* from = nullptr);
   // Of timed runs.
   core::Result<void> judge(Candidate& candidate);
   core::Result<std::uint64_t> judge_first(Candidate& candidate);
@@ -153,6 +156,7 @@ class Engine {
   std::uint64_t m_function_words = 0;     // of restored memory that were replaced
   Unchanged m_unchanged;
   const Region m_code_place;              // its base is 0
+  std::set<std::vector<const Memory*>> m_changed_to;  // by states that were run from
   // What the first timed run left, with which later ones are compared; and the states that runs left, by their names.
   std::optional<Repeats> m_first;
   const Candidate* m_judged = nullptr;

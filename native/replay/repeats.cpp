@@ -87,18 +87,16 @@ std::uint64_t Repeats::differing_bytes() const {
 }
 
 Result<void> Repeats::dump(const std::string& folder) const {
-  for (auto first = m_differing.begin(); first != m_differing.end();) {
-    const Region& region = *first->region;
-    const auto last = std::find_if(first, m_differing.end(), [&](const Chunk& chunk) { return chunk.region != &region; });
-    StateFile file(folder, region, true);
-    for (; first != last; ++first) {
-      const Result<std::vector<std::byte>> data = read(*first);
-      if (!data) return data.error();
-      file.put_chunk(first->index, data.value());
-    }
-    if (Result<void> closed = file.close(); !closed) return closed;
+  ChangedChunks file(folder);
+  const Region* last = nullptr;
+  for (const Chunk& chunk : m_differing) {
+    if (chunk.region != last) file.begin(*chunk.region);
+    last = chunk.region;
+    const Result<std::vector<std::byte>> data = read(chunk);
+    if (!data) return data.error();
+    file.put(chunk.index, data.value());
   }
-  return {};
+  return file.close();
 }
 
 }  // namespace kerncap::replay

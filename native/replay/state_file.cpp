@@ -12,8 +12,12 @@ using core::Result;
 
 std::string path_of(const std::string& folder, const Region& region) {
   char name[64];
-  std::snprintf(name, sizeof name, "/region_%016lx", region.base);
+  std::snprintf(name, sizeof name, "/region_%016lx.bin", region.base);
   return folder + name;
+}
+
+Error no_room(const std::string& path) {
+  return {ErrorCode::no_space, "cannot write " + path + ": is there room?"};
 }
 
 }  // namespace
@@ -25,12 +29,10 @@ Result<void> make_folder(const std::string& path) {
   return {};
 }
 
-StateFile::StateFile(const std::string& folder, const Region& region, bool lists_chunks)
-    : m_region(region), m_path(path_of(folder, region)), m_lists_chunks(lists_chunks) {
+StateFile::StateFile(const std::string& folder, const Region& region) : m_region(region), m_path(path_of(folder, region)) {
   // The folder is the user's: what a link there leads to is not written, the link is replaced.
-  for (const char* ending : {".bin", ".chunks"}) std::remove((m_path + ending).c_str());
-  m_file.open(m_path + ".bin", std::ios::binary);
-  if (m_lists_chunks) m_list.open(m_path + ".chunks");
+  std::remove(m_path.c_str());
+  m_file.open(m_path, std::ios::binary);
 }
 
 void StateFile::put(std::uint64_t offset, std::span<const std::byte> data) {
@@ -38,20 +40,40 @@ void StateFile::put(std::uint64_t offset, std::span<const std::byte> data) {
   m_file.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
 }
 
-void StateFile::put_chunk(std::size_t chunk, std::span<const std::byte> data) {
-  m_list << chunk << '\n';
-  put(chunk * m_region.pre->chunk_bytes, data);
-}
-
 Result<void> StateFile::close() {
   m_file.close();
   std::error_code failed;
-  std::filesystem::resize_file(m_path + ".bin", m_region.bytes, failed);
-  if (m_lists_chunks) m_list.close();
-  if (m_file && !failed && (!m_lists_chunks || m_list)) return {};
+  std::filesystem::resize_file(m_path, m_region.bytes, failed);
+  if (m_file && !failed) return {};
   // What is there in part must not be taken for the whole.
-  for (const char* ending : {".bin", ".chunks"}) std::remove((m_path + ending).c_str());
-  return Error{ErrorCode::no_space, "cannot write " + m_path + ".bin: is there room?"};
+  std::remove(m_path.c_str());
+  return no_room(m_path);
+}
+
+ChangedChunks::ChangedChunks(const std::string& folder) : m_path(folder + "/changes") {
+  for (const char* ending : {".bin", ".list"}) std::remove((m_path + ending).c_str());
+  m_file.open(m_path + ".bin", std::ios::binary);
+}
+
+void ChangedChunks::begin(const Region& region) {
+  if (!m_list.empty()) m_list += '\n';
+  m_list += std::to_string(region.base) + ' ' + std::to_string(region.bytes) + ' ' + std::to_string(m_written);
+}
+
+void ChangedChunks::put(std::size_t chunk, std::span<const std::byte> data) {
+  m_list += ' ' + std::to_string(chunk);
+  m_written += data.size();
+  m_file.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
+}
+
+Result<void> ChangedChunks::close() {
+  m_file.close();
+  std::ofstream list(m_path + ".list");
+  list << m_list << '\n';
+  list.close();
+  if (m_file && list) return {};
+  std::remove((m_path + ".list").c_str());
+  return no_room(m_path + ".bin");
 }
 
 }  // namespace kerncap::replay

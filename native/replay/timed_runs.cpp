@@ -37,7 +37,7 @@ Result<std::uint64_t> Engine::judge_first(Candidate& candidate) {
   if (state != 0 && !m_options.states_folder.empty()) {
     const Result<std::string> folder = folder_of_state(state);
     if (!folder) return folder.error();
-    if (Result<void> dumped = dump(candidate, folder.value(), true); !dumped) return dumped.error();
+    if (Result<void> dumped = dump_changes(candidate, folder.value()); !dumped) return dumped.error();
   }
   m_states.emplace("", state);
   m_comparisons.emplace(state, std::move(compared.value()));

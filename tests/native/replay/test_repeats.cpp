@@ -88,9 +88,9 @@ void runs_that_leave_something_else_are_counted_and_dumped(bool compares) {
   CHECK(outcome.repeats == 8 && outcome.repeats_differing == 3);
   CHECK(device.saved_bytes == k_words * sizeof(std::uint32_t));
   const std::filesystem::path out = scratch.path() / "out";
-  CHECK(text_of(out / "region_0000000000001000.chunks") == "0\n");
+  CHECK(text_of(out / "changes.list") == "4096 2097152 0 0\n");
   // Only the chunk that differs from the first run's: the first is counted up from the same state each time.
-  CHECK(text_of(out / "differing_1/region_0000000000001000.chunks") == "1\n");
+  CHECK(text_of(out / "differing_1/changes.list") == "4096 2097152 0 1\n");
   CHECK(std::filesystem::exists(out / "differing_2") && !std::filesystem::exists(out / "differing_3"));
 }
 

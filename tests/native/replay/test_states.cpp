@@ -79,10 +79,10 @@ class Case {
 
   // What a state left in the first word, and the chunks that are not as captured.
   [[nodiscard]] std::pair<std::uint32_t, std::string> left(const std::string& folder) const {
-    const std::filesystem::path path = m_scratch.path() / "out" / folder / "region_0000000000001000";
+    const std::filesystem::path path = m_scratch.path() / "out" / folder / "changes";
     std::uint32_t word = 0;
     std::ifstream(path.string() + ".bin", std::ios::binary).read(reinterpret_cast<char*>(&word), sizeof word);
-    std::ifstream list(path.string() + ".chunks");
+    std::ifstream list(path.string() + ".list");
     return {word, {std::istreambuf_iterator<char>(list), std::istreambuf_iterator<char>()}};
   }
 
@@ -98,11 +98,11 @@ void each_state_is_run_from_and_left_in_a_folder_of_its_own() {
   Device device;
   const auto outcome = one.run(device);
   CHECK(outcome.ok() && outcome.value().states == 3 && device.launches == 4);
-  CHECK(one.left("") == std::pair(14u, std::string("0\n")));
-  CHECK(one.left("state_1") == std::pair(18u, std::string("0\n1\n")));
-  // As captured: only what the kernel wrote.
-  CHECK(one.left("state_2") == std::pair(14u, std::string("0\n")));
-  CHECK(one.left("state_3") == std::pair(22u, std::string("0\n1\n")));
+  CHECK(one.left("") == std::pair(14u, std::string("4096 2097152 0 0\n")));
+  CHECK(one.left("state_1") == std::pair(18u, std::string("4096 2097152 0 0\n")));
+  // Only what the kernel wrote, also where the state is not as captured.
+  CHECK(one.left("state_2") == std::pair(14u, std::string("4096 2097152 0 0\n")));
+  CHECK(one.left("state_3") == std::pair(22u, std::string("4096 2097152 0 0\n")));
   // Each from its own state, whatever the run before it left.
   CHECK(device.started_from == std::vector<std::uint32_t>({1, 1, 1, 1}));
 }

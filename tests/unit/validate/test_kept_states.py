@@ -30,10 +30,11 @@ def of_one_region(reference):
     return capture().model_copy(update={"regions": (region,)})
 
 
-def write_state(folder, region, content, changed):
-    path = folder / f"region_{region.base_address:016x}.bin"
-    path.write_bytes(content)
-    path.with_suffix(".chunks").write_text("".join(f"{index}\n" for index in changed))
+def write_state(folder, region, content, changed, size_bytes=SIZE):
+    chunks = [content[i * CHUNK_SIZE_BYTES : (i + 1) * CHUNK_SIZE_BYTES] for i in changed]
+    (folder / "changes.bin").write_bytes(b"beside" + b"".join(map(bytes, chunks)))
+    line = " ".join(map(str, (region.base_address, size_bytes, len(b"beside"), *changed)))
+    (folder / "changes.list").write_text(f"4096 8 0\n{line}\n")
 
 
 def test_what_a_further_run_left_is_the_first_run_s_state_but_for_what_differs(store, tmp_path, before):
@@ -56,7 +57,7 @@ def test_a_state_of_another_length_or_without_its_list_is_none(tmp_path, before)
     assert find_missing_state(one, tmp_path) == one.regions[0]
     write_state(tmp_path, one.regions[0], bytes(SIZE), [])
     assert find_missing_state(one, tmp_path) is None
-    write_state(tmp_path, one.regions[0], bytes(SIZE - 1), [])
+    write_state(tmp_path, one.regions[0], bytes(SIZE), [], SIZE - 1)
     assert find_missing_state(one, tmp_path) == one.regions[0]
 
 
