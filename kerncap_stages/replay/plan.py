@@ -183,7 +183,7 @@ def _write_static_variables(store: Store, capture: Capture) -> Iterator[str]:
     if own is None:
         return
     listed = {variable.symbol for variable in capture.module_variables}
-    symbols = list_data_symbols(store.get(capture.code_digest))
+    symbols = list_data_symbols(store.get_kept(capture.code_digest))
     names = Counter(symbol.name for symbol in symbols)
     for symbol in symbols:
         address = own.load_address + symbol.offset_bytes

@@ -35,6 +35,7 @@ class Store:
         self.folder = folder
         self.root = folder.root
         self.actions = ActionCache(folder)
+        self._kept: tuple[Digest, bytes] | None = None
 
     @classmethod
     def open(cls, path: Path | None = None, *, create: bool = True) -> Store:
@@ -57,6 +58,13 @@ class Store:
         Raises ArtifactNotFound if it is missing, DigestMismatch if it is damaged.
         """
         return self.folder.native.read(digest, MAX_BYTES_AT_ONCE, verify)
+
+    def get_kept(self, digest: Digest) -> bytes:
+        """Return an object like ``get``, and keep the last one: a stage reads its code object many times."""
+        kept = self._kept  # another thread may replace it
+        if kept is None or kept[0] != digest:
+            kept = self._kept = (digest, self.get(digest))
+        return kept[1]
 
     def stream(self, digest: Digest, fd: int) -> int:
         """Write the payload of an object of any size to a file descriptor; returns its size in bytes.

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import ModuleVariable, Region
-    from kerncap_stages.store import Store
+    from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.validate.perturb.address_ranges import AddressRanges
     from kerncap_stages.validate.perturb.states import Trial
 
 
@@ -63,20 +64,27 @@ class Start:
     @cached_property
     def _capture(self) -> Capture:
         made = self._captured
+        found = dict(self._known)
+        lacking = [trial for trial in self.trials if trial.region.base_address not in found]
+        if lacking:
+            # One transaction for all of them, since each makes its objects durable.
+            with self._store.begin_transaction() as transaction:
+                for trial in lacking:
+                    found[trial.region.base_address] = self._perturb(transaction, trial)
+                transaction.publish_objects()
         for trial in self.trials:
-            pre = self._known.get(trial.region.base_address) or self._perturb(trial)
-            made = replace_pre_state(made, trial.region, pre)
+            made = replace_pre_state(made, trial.region, found[trial.region.base_address])
         return made
 
-    def _perturb(self, trial: Trial) -> MemoryRef:
+    def _perturb(self, transaction: Transaction, trial: Trial) -> MemoryRef:
         variables = (
             find_variable_ranges(self._store, self._captured, trial.region) if trial.of_variables else ()
         )
-        ranges = find_captured_ranges(self._captured)
-        with self._store.begin_transaction() as transaction:
-            pre = perturb(self._store, transaction, trial, variables, ranges)
-            transaction.publish_objects()
-        return pre
+        return perturb(self._store, transaction, trial, variables, self._ranges)
+
+    @cached_property
+    def _ranges(self) -> AddressRanges:
+        return find_captured_ranges(self._captured)
 
     @property
     def changes(self) -> dict[int, MemoryRef] | None:
@@ -113,7 +121,7 @@ def find_variable_ranges(store: Store, capture: Capture, region: Region) -> list
     own_end = own.load_address + own.load_size_bytes
     if not (region.base_address < own_end and own.load_address < region.end_address):
         return []
-    code = store.get(capture.code_digest)
+    code = store.get_kept(capture.code_digest)
     offsets = [
         (own.load_address + symbol.offset_bytes - region.base_address, symbol.size_bytes)
         for symbol in list_writable_data(code)
