@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import subprocess
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from kerncap_stages.errors import DeviceError
 from kerncap_stages.replay.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     Report = Callable[[str, int, int], None]  # phase, done, in all
@@ -27,7 +28,7 @@ _LOOK_S = 0.002
 _MAX_RELEASE_S = 30.0
 INTERRUPTED_S = 5.0  # the same after an interrupt by the user, for each of several waits
 
-_running: set[subprocess.Popen[bytes]] = set()
+_running: dict[subprocess.Popen[bytes], int] = {}  # and the thread that waits for each
 
 
 def run_replayer(
@@ -83,17 +84,18 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> int:
 @contextlib.contextmanager
 def track(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Make ``kill_running`` kill this process during a ``with`` block."""
-    _running.add(process)
+    _running[process] = threading.get_ident()
     try:
         yield
     finally:
-        _running.discard(process)
+        _running.pop(process, None)
 
 
-def kill_running() -> None:
-    """Kill all replay processes, whichever thread waits for them, when the user interrupts the stage."""
-    for process in _running.copy():
-        process.kill()
+def kill_running(threads: Collection[int] | None = None) -> None:
+    """Kill the replay processes that these threads wait for; by default all, as when the user interrupts."""
+    for process, thread in _running.copy().items():
+        if threads is None or thread in threads:
+            process.kill()
 
 
 def wait_until_gone(*processes: subprocess.Popen[bytes], limit_s: float | None = None) -> list[int]:

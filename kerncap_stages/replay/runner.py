@@ -73,7 +73,7 @@ class ReplayRequest:
     verify: bool = True
     dump_folder: Path | None = None
     states_folder: Path | None = None  # dump what timed runs leave that is not the golden state
-    changes_only: bool = False  # dump only chunks that changed; the rest of the file is a hole
+    changes_only: bool = False  # dump only chunks that changed: native/replay/state_file.hpp
     grid_work_items: tuple[int, int, int] | None = None
     block_work_items: tuple[int, int, int] | None = None
     dynamic_lds_bytes: int | None = None
@@ -84,6 +84,7 @@ class ReplayRequest:
     # Further states to run from in the same process: regions, by base address, that are not as captured.
     # Their outputs are dumped into ``state_1`` and so on.
     states: tuple[Mapping[int, MemoryRef], ...] = ()
+    states_within_ms: int | None = None  # leave them out if the first run takes longer
     timed: bool = True  # with the device's clock
     quiet: bool = False  # print nothing: it is a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
@@ -104,7 +105,7 @@ def replay_capture(
     with TemporaryFolder("replay") as name:
         folder = Path(name)
         baseline = folder / "baseline.co"
-        baseline.write_bytes(store.get(capture.code_digest))
+        baseline.write_bytes(store.get_kept(capture.code_digest))
         plan = folder / "plan"
         is_hsa = capture.environment.backend is Backend.HSA
         variant = request.variant
@@ -222,6 +223,8 @@ def _make_arguments(request: ReplayRequest) -> list[str]:
         words += ["--unsettled-repeats", str(request.repeats.unsettled)]
         words += ["--keep-differing", str(request.repeats.kept)]
         words += ["--restore-all"] if request.repeats.restore_all else []
+    if request.states_within_ms is not None:
+        words += ["--states-within-ms", str(request.states_within_ms)]
     return words
 
 

@@ -171,34 +171,45 @@ class Explorer:
         """
         if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
             return
+        is_software = self._capture.device.software
         in_turn: list[Start] = []
+        of_captured_kernel: list[Start] = []
         for region in self.reach.candidates[:MAX_REGIONS]:
             # Other trials are needed only if the captured kernel does not complete from this one.
             trial = next(self.make_trials(region), None)
             if trial is None:
                 continue
             kept = self._baselines.find_kept(trial)
+            if kept is None and is_software and not region.written:
+                continue  # probably not needed
             start = self._baselines.start_from(trial)
+            if kept is None and not is_software:
+                replays.expect()
+                replays.begin(start, None)
+                replays.begin(start, variant, again)
+                continue
             if kept is None:
-                # That makes three replays at once, which would slow each other down on the software GPU.
-                if not self._capture.device.software:
-                    replays.expect()
-                    replays.begin(start, None)
-                    replays.begin(start, variant, again)
-            elif any(state.base_address == region.base_address for state in kept.outputs):
-                if again is not None and start.changes is not None:
-                    in_turn.append(start)
-                else:
-                    replays.begin(start, variant, again)
-        # Replays on the software GPU would slow each other down.
-        is_wanted = self._seed is not None and not self._capture.device.software
-        fresh = self.fresh.guess_start() if is_wanted and self.inputs[0] else None
+                of_captured_kernel.append(start)
+            elif all(state.base_address != region.base_address for state in kept.outputs):
+                continue
+            if again is not None and start.changes is not None:
+                in_turn.append(start)
+            elif kept is not None:
+                replays.begin(start, variant, again)
+        fresh = self.fresh.guess_start() if self._seed is not None and self.inputs[0] else None
         if fresh is not None:
-            replays.begin(fresh, None)
-            if in_turn and fresh.changes is not None:
+            of_captured_kernel.append(fresh)
+            if (in_turn or is_software) and again is not None and fresh.changes is not None:
                 in_turn.append(fresh)
+        if not is_software:
+            for start in of_captured_kernel:
+                replays.begin(start, None)
         if in_turn:
             replays.begin_in_turn(captured, in_turn, variant, repeats)
+        if is_software and in_turn:
+            # Two replays at once slow each other down there: the variant's comes first.
+            for start in of_captured_kernel:
+                replays.begin(start, None)
 
     def find_baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> BaselineRun | None:
         """Replay the captured kernel from a state with a region perturbed, as strongly as it still completes.

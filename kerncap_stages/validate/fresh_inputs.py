@@ -8,7 +8,7 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.validate.arguments import Span
@@ -46,15 +46,16 @@ class FreshInputs:
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
-        self._slow_trials = 0
 
     def guess_start(self) -> Start | None:
-        """Return the state that is tried first; None if earlier validations showed that it is not borne."""
+        """Return the state that is tried first; None if that depends on replays that were not made yet."""
+        levels = self._strongest_levels
         if self._has_levels:
-            return None
-        return self._make_start(
-            [self._strongest] * len(self._inputs), with_unreached=self._beside is not None
-        )
+            found = self._find_levels(self._find_kept_outcome)
+            if found is None:
+                return None
+            levels = found
+        return self._make_start(levels, with_unreached=self._beside is not None)
 
     def find_baseline(self) -> tuple[BaselineRun, bool] | None:
         """Replay the captured kernel from a state in which the inputs have fresh values.
@@ -63,11 +64,10 @@ class FreshInputs:
         kernel completes from no such state.
         """
         if not self._has_levels:
-            found = self._try_with_and_without([self._strongest] * len(self._inputs))
+            found = self._try_with_and_without(self._strongest_levels)
             if found is not None:
                 return found
-        levels = [self._find_level(*each) for each in self._inputs[:_MAX_INPUTS]]
-        levels += [Perturbation.FRESH_FLOATS] * (len(self._inputs) - len(levels))
+        levels = self._find_levels(lambda trial: self._baselines.run_from(trial).kept.outcome) or []
         found = self._try_with_and_without(levels)
         if found is not None:
             return found
@@ -85,20 +85,39 @@ class FreshInputs:
         region, parts = self._inputs[0]
         return self._baselines.find_kept(Trial(region, self._strongest, parts)) is not None
 
-    def _find_level(self, region: Region, parts: tuple[Span, ...]) -> Perturbation:
-        """Find the strongest fresh values of one region from which the captured kernel completes.
+    @property
+    def _strongest_levels(self) -> list[Perturbation]:
+        return [self._strongest] * len(self._inputs)
 
-        The seed is always the same, so that later verdicts find these replays.
+    def _find_kept_outcome(self, trial: Trial) -> ReplayOutcome | None:
+        kept = self._baselines.find_kept(trial)
+        return None if kept is None else kept.outcome
+
+    def _find_levels(
+        self, find_outcome: Callable[[Trial], ReplayOutcome | None]
+    ) -> list[Perturbation] | None:
+        """Find the strongest fresh values of each region by itself from which the captured kernel completes.
+
+        The seed is always the same, so that later verdicts find these replays. None if one of them is not
+        known.
         """
         order = list(FRESH)
-        for level in order[order.index(self._strongest) : -1]:
-            if self._slow_trials >= _MAX_SLOW_TRIALS:
-                break
-            found = self._baselines.run_from(Trial(region, level, parts))
-            if found.completed:
-                return level
-            self._slow_trials += found.kept.outcome is ReplayOutcome.TIMED_OUT
-        return order[-1]
+        levels: list[Perturbation] = []
+        slow_trials = 0
+        for region, parts in self._inputs[:_MAX_INPUTS]:
+            borne = order[-1]
+            for level in order[order.index(self._strongest) : -1]:
+                if slow_trials >= _MAX_SLOW_TRIALS:
+                    break
+                outcome = find_outcome(Trial(region, level, parts))
+                if outcome is None:
+                    return None
+                if outcome is ReplayOutcome.COMPLETED:
+                    borne = level
+                    break
+                slow_trials += outcome is ReplayOutcome.TIMED_OUT
+            levels.append(borne)
+        return levels + [Perturbation.FRESH_FLOATS] * (len(self._inputs) - len(levels))
 
     def _try_with_and_without(self, levels: Sequence[Perturbation]) -> tuple[BaselineRun, bool] | None:
         """Try a state with memory that no known pointer leads to perturbed, too, then one without."""

@@ -89,11 +89,12 @@ class Replayer(SingleReplayer, Protocol):
         repeats: Repeats | None = None,
         *,
         quiet: bool = False,
+        within_ms: int | None = None,
     ) -> list[Run] | None:
         """Run a variant from several states of one capture in one process, the captured one first.
 
-        quiet: show nothing that it prints. None if that is not possible, or if a run did not complete: run it
-        from each of them alone then.
+        quiet: show nothing that it prints. within_ms: if the first run takes longer, return that alone. None
+        if that is not possible, or if a run did not complete: run it from each of them alone then.
         """
 
     def expect(self) -> None:
@@ -148,21 +149,23 @@ class ProcessReplayer:
         repeats: Repeats | None = None,
         *,
         quiet: bool = False,
+        within_ms: int | None = None,
     ) -> list[Run] | None:
         """Run a variant from each of these states, in this order, in one process."""
         if any(start.changes is None for start in further):
             return None
         with TemporaryFolder("outputs") as name:
             folder = Path(name)
-            result = self._replay(folder, first, variant, repeats, further, quiet=quiet)
-            folders = [folder / f"state_{number}" for number in range(1, len(further) + 1)]
-            if result.outcome is not ReplayOutcome.COMPLETED or result.states < len(further):
+            result = self._replay(folder, first, variant, repeats, further, quiet=quiet, within_ms=within_ms)
+            is_whole = result.states == len(further) or (result.states == 0 and within_ms is not None)
+            if result.outcome is not ReplayOutcome.COMPLETED or not is_whole:
                 return None
+            folders = [folder / f"state_{number}" for number in range(1, result.states + 1)]
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
             runs = [self._store_run(folder, first.capture, result, relocation)]
-            for start, each in zip(further, folders, strict=True):
+            for start, each in zip(further, folders, strict=False):
                 outputs = store_outputs(self._store, start.capture, each, relocation)
                 runs.append(Run(result.outcome, result.explanation, outputs, result.outside))
             return runs
@@ -185,6 +188,7 @@ class ProcessReplayer:
         further: Sequence[Start] = (),
         *,
         quiet: bool = False,
+        within_ms: int | None = None,
     ) -> ReplayResult:
         """Replay in a process, from the first state and then from the further ones."""
         request = ReplayRequest(
@@ -200,6 +204,7 @@ class ProcessReplayer:
             quiet=quiet or (start.is_perturbed and variant is None),
             repeats=repeats,
             states=tuple(each.changes or {} for each in further),
+            states_within_ms=within_ms,
         )
         result = replay_capture(self._store, start.capture, request, self._standbys)
         if self._standbys is not None and self._size_bytes > MAX_BYTES_AT_ONCE:
@@ -249,6 +254,6 @@ def make_relocation(
     own = find_own_code(capture)
     if variant is None or own is None:
         return None
-    captured = store.get(capture.code_digest)
+    captured = store.get_kept(capture.code_digest)
     code = extract_variant_code(variant.read_bytes(), capture)
     return Relocation(captured, own.load_address, code, *result.variant_loaded)

@@ -6,17 +6,17 @@ A replay mostly waits for its device and for one thread, so two at once take lit
 from __future__ import annotations
 
 import random
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.process import INTERRUPTED_S, kill_running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # variant runs from the captured state.
 _THREADS = 2
 _LOOK_S = 0.02
+# A run that takes longer is waited for before others are begun behind it.
+_POSTPONED_AFTER_MS = 2000
 _ORDER = random.SystemRandom()
 
 
@@ -35,7 +37,8 @@ class _Pool(ThreadPoolExecutor):
     """A thread pool that remembers its work."""
 
     def __init__(self, threads: int) -> None:
-        super().__init__(threads)
+        super().__init__(threads, initializer=lambda: self.thread_ids.add(threading.get_ident()))
+        self.thread_ids: set[int] = set()
         self._given: list[Future[Any]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -49,17 +52,67 @@ class _Pool(ThreadPoolExecutor):
         return all(future.done() for future in self._given)
 
 
+@dataclass(frozen=True)
+class _Turns:
+    """Runs in one process, by their starts. postponed: further states were left out, as a run takes long."""
+
+    runs: Mapping[object, Run]
+    postponed: bool = False
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A run by itself that was begun."""
+
+    future: Future[Run]
+    variant: Path | None
+    postponed = False
+
+    def answer(self) -> Run | None:
+        """Wait for the run; None if it has to be run again.
+
+        A variant that faulted or hung runs again: two runs at once may have been short of memory. So does the
+        captured kernel if it hung, because its time limit was lower than it is now.
+        """
+        if self.future.exception() is not None:
+            return None
+        run = self.future.result()
+        is_answer = run.completed or (self.variant is None and run.outcome is not ReplayOutcome.TIMED_OUT)
+        return run if is_answer else None
+
+
+@dataclass(frozen=True)
+class _BegunInTurn:
+    """A run from a state that was begun in a process with others."""
+
+    future: Future[_Turns]
+    start: Start
+
+    @property
+    def postponed(self) -> bool:
+        """Whether the process ended before it came to this state, as a run takes long."""
+        return self.future.exception() is None and self.future.result().postponed
+
+    def answer(self) -> Run | None:
+        """Wait for the process; None if this state has to be run again."""
+        return None if self.future.exception() is not None else self.future.result().runs.get(self.start.key)
+
+
 class Speculation:
     """A replayer that may have begun a run before it is asked for.
 
     The end of the ``with`` block waits for all runs that were begun; after an interrupt it kills them.
     """
 
-    def __init__(self, replayer: Replayer) -> None:
-        """``replayer`` makes the runs; several threads call it at once."""
+    def __init__(self, replayer: Replayer, *, kills: bool = False) -> None:
+        """``replayer`` makes the runs; several threads call it at once.
+
+        kills: whether the end of the ``with`` block also kills runs that nobody has asked for.
+        """
         self._replayer = replayer
+        self._kills = kills
         self._pool = _Pool(_THREADS)
-        self._begun: dict[object, Callable[[], Run | None]] = {}
+        self._begun: dict[object, _Begun | _BegunInTurn] = {}
 
     def __enter__(self) -> Speculation:
         return self
@@ -68,14 +121,15 @@ class Speculation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         interrupted = kind is not None and not issubclass(kind, Exception)
-        self._pool.shutdown(wait=not interrupted, cancel_futures=True)
-        if not interrupted:
+        kills = interrupted or (self._kills and bool(self._begun))
+        self._pool.shutdown(wait=not kills, cancel_futures=True)
+        if not kills:
             return
         # Without this the user would wait for the time limits of the replays. Repeated, as one may just
         # begin.
         ends_at = time.monotonic() + INTERRUPTED_S
         while time.monotonic() < ends_at and not self._pool.is_idle:
-            kill_running()
+            kill_running(None if interrupted else self._pool.thread_ids)
             time.sleep(_LOOK_S)
 
     def expect(self) -> None:
@@ -85,20 +139,25 @@ class Speculation:
     def begin(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> None:
         """Begin a run that ``run`` is likely to be asked for."""
         future = self._pool.submit(self._replayer.run, start, variant, repeats)
-        self._begun[start.key, variant] = partial(_answer, future, variant)
+        self._begun[start.key, variant] = _Begun(future, variant)
 
     def begin_in_turn(
         self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None = None
     ) -> None:
-        """Begin runs of a variant in one process, from the captured state and from each of the others."""
-        future = self._pool.submit(self._run_in_turn, first, further, variant, repeats)
+        """Begin runs of a variant in one process, from the captured state and from each of the others.
+
+        The others are postponed if the first run takes long: they are not needed if it was wrong.
+        """
+        future = self._pool.submit(
+            self._run_in_turn, first, further, variant, repeats, within_ms=_POSTPONED_AFTER_MS
+        )
         for start in (first, *further):
-            self._begun[start.key, variant] = partial(_answer_in_turn, future, start)
+            self._begun[start.key, variant] = _BegunInTurn(future, start)
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Return the result of a run that was begun, or run now."""
         begun = self._begun.pop((start.key, variant), None)
-        found = None if begun is None else begun()
+        found = None if begun is None else begun.answer()
         return found or self._replayer.run(start, variant, repeats)
 
     def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
@@ -107,11 +166,11 @@ class Speculation:
         What a variant keeps from its first run is wrong for another state. Without ``repeats``, each state is
         too large to be put back between runs.
         """
-        if (start.key, variant) not in self._begun and repeats is not None:
-            found = self._run_in_turn(first, [start], variant, quiet=True).get(start.key)
-            if found is not None:
-                return found
-        return self.run(start, variant, repeats)
+        begun = self._begun.pop((start.key, variant), None)
+        found = None if begun is None else begun.answer()
+        if found is None and repeats is not None and (begun is None or begun.postponed):
+            found = self._run_in_turn(first, [start], variant, quiet=True).runs.get(start.key)
+        return found or self._replayer.run(start, variant, repeats)
 
     def _run_in_turn(
         self,
@@ -121,35 +180,21 @@ class Speculation:
         repeats: Repeats | None = None,
         *,
         quiet: bool = False,
-    ) -> dict[object, Run]:
-        """Run from each further state twice, in an order that a variant cannot know; empty if one fails."""
+        within_ms: int | None = None,
+    ) -> _Turns:
+        """Run from each further state twice, in an order that a variant cannot know; none if one fails."""
         order = [*further, *further]
         _ORDER.shuffle(order)
-        runs = self._replayer.run_in_turn(first, order, variant, repeats, quiet=quiet)
+        runs = self._replayer.run_in_turn(first, order, variant, repeats, quiet=quiet, within_ms=within_ms)
         if runs is None:
-            return {}
+            return _Turns({})
         found: dict[object, Run] = {first.key: runs[0]}
+        if len(runs) == 1:
+            return _Turns(found, postponed=not runs[0].ran_once)
         for start, run in zip(order, runs[1:], strict=True):
             before = found.get(start.key)
             found[start.key] = replace(run, in_turn=True) if before is None else _add_repeat(before, run)
-        return found
-
-
-def _answer(future: Future[Run], variant: Path | None) -> Run | None:
-    """Wait for a run; None if it has to be run again.
-
-    A variant that faulted or hung runs again: two runs at once may have been short of memory. So does the
-    captured kernel if it hung, because its time limit was lower than it is now.
-    """
-    if future.exception() is not None:
-        return None
-    run = future.result()
-    is_answer = run.completed or (variant is None and run.outcome is not ReplayOutcome.TIMED_OUT)
-    return run if is_answer else None
-
-
-def _answer_in_turn(future: Future[dict[object, Run]], start: Start) -> Run | None:
-    return None if future.exception() is not None else future.result().get(start.key)
+        return _Turns(found)
 
 
 def _add_repeat(first: Run, second: Run) -> Run:

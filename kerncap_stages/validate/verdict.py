@@ -50,7 +50,8 @@ def judge_and_publish(
     settings = request.settings
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
     replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys, request.shape)
-    with Speculation(replayer) as replays:
+    # Killing a process in the middle of a kernel may cost a GPU of silicon dear.
+    with Speculation(replayer, kills=capture.device.software) as replays:
         known = (lambda _: None) if fresh else make_kept_finder(store)
         baselines = Baselines(store, capture, replays, scope, known)
         judgement = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)

@@ -70,7 +70,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_options.repeats != 0 && m_outcome.ran_once.empty()) {
     if (Result<void> repeated = repeat(m_candidates.back()); !repeated) return repeated.error();
   }
-  if (m_outcome.ran_once.empty()) {
+  if (m_outcome.ran_once.empty() && took_ms <= m_options.states_within_ms) {
     if (Result<void> done = run_states(m_candidates.back()); !done) return done.error();
   }
   if (m_options.timed) {

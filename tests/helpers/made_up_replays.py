@@ -85,7 +85,7 @@ class Bench:
             differing=tuple(differing[: repeats.kept if repeats else 0]),
         )
 
-    def run_in_turn(self, first, further, variant, repeats=None, *, quiet=False):  # noqa: ARG002
+    def run_in_turn(self, first, further, variant, repeats=None, **_options):
         runs = [self.run(first, variant, repeats)]
         for start in further:
             if not runs[-1].completed:

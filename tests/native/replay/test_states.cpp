@@ -1,7 +1,9 @@
 // Further states of one replay, on a device that is two chunks of this process.
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../check.hpp"
@@ -23,6 +25,7 @@ class Device final : public test::SavingDriver {
  public:
   Device() : SavingDriver(k_base, k_words) {}
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override {
+    std::this_thread::sleep_for(takes);
     if (++launches == faults_at) return core::Error{core::ErrorCode::device, "a fault"};
     // What came before is gone: nothing but the state decides.
     started_from.push_back(m_memory[0]);
@@ -32,6 +35,7 @@ class Device final : public test::SavingDriver {
 
   std::uint32_t launches = 0;
   std::uint32_t faults_at = 0;
+  std::chrono::milliseconds takes{0};
   std::vector<std::uint32_t> started_from;
 };
 
@@ -65,8 +69,9 @@ class Case {
     plan.symbol = "kernel";
   }
 
-  core::Result<replay::Outcome> run(Device& device) {
+  core::Result<replay::Outcome> run(Device& device, std::uint64_t within_ms = ~std::uint64_t{0}) {
     replay::Options options;
+    options.states_within_ms = within_ms;
     options.compare = false;
     options.changes_only = true;
     options.dump_folder = m_scratch.path().string() + "/out";
@@ -116,6 +121,17 @@ void a_fault_from_a_state_is_the_kernels_own() {
   CHECK(outcome.error().message == "from another state, a fault");
 }
 
+void behind_a_long_run_no_state_is_run_from() {
+  for (const std::uint64_t within_ms : {10, 60'000}) {
+    Case one({9});
+    Device device;
+    device.takes = std::chrono::milliseconds(20);
+    const auto outcome = one.run(device, within_ms);
+    CHECK(outcome.ok() && outcome.value().states == (within_ms == 10 ? 0 : 1) && outcome.value().ran_once.empty());
+    CHECK(one.left("").first == 14);
+  }
+}
+
 void without_room_no_state_is_run_from() {
   Case one({9});
   Device device;
@@ -129,6 +145,7 @@ void without_room_no_state_is_run_from() {
 int main() {
   each_state_is_run_from_and_left_in_a_folder_of_its_own();
   a_fault_from_a_state_is_the_kernels_own();
+  behind_a_long_run_no_state_is_run_from();
   without_room_no_state_is_run_from();
   return test::exit_code();
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.speculation import Speculation
 
 
 def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store):
@@ -99,7 +101,7 @@ class InProcesses(Bench):
             self.kernels[True] = self.make_variant()
         return super().run(start, variant, repeats)
 
-    def run_in_turn(self, first, further, variant, repeats=None, *, quiet=False):  # noqa: ARG002
+    def run_in_turn(self, first, further, variant, repeats=None, **_options):
         self.in_turn.append([start.key for start in further])
         self.kernels[True] = self.make_variant()
         runs = [super().run(first, variant, repeats)]
@@ -162,3 +164,56 @@ def test_memory_that_is_kept_between_runs_is_named_as_the_reason(store):
     bench = InProcesses(store, double, make_keeper)
     reasons = bench.judge(seed=1).reasons
     assert any("in a process of its own than after another run" in reason for reason in reasons), reasons
+
+
+class Slow(InProcesses):
+    """The first run takes so long that further states are left out, if they may be."""
+
+    def run_in_turn(self, first, further, variant, repeats=None, *, within_ms=None, **options):
+        if within_ms is None:
+            return super().run_in_turn(first, further, variant, repeats, **options)
+        self.postponed += 1
+        return [self.run(first, variant, repeats)]
+
+    postponed = 0
+
+
+def test_behind_a_long_run_further_states_wait_until_it_is_right(store):
+    bench = Slow(store, double, make_keeper)
+    assert not bench.judge(seed=1).passed  # it is caught in a process that runs from both states
+    assert bench.postponed == 1
+    assert bench.in_turn
+    wrong = Slow(store, double, lambda: lambda values: values.fill(0))
+    assert not wrong.judge(seed=1).passed
+    assert (wrong.postponed, wrong.in_turn) == (1, [])
+
+
+def test_fresh_values_come_in_the_process_of_the_first_run(store):
+    bench = InProcesses(store, double, lambda: double)
+    assert bench.judge(seed=1).passed
+    assert len(bench.in_turn) == 1
+    states = set(bench.in_turn[0])
+    assert len(states) == 2
+    assert len(bench.in_turn[0]) == 4
+
+
+def test_runs_that_nobody_asked_for_do_not_delay_the_verdict():
+    sleeper, begun = threading.Event(), threading.Event()
+    killed, waiting = [], []
+
+    def run(*_):
+        waiting.append(threading.get_ident())
+        begun.set()
+        sleeper.wait(60)
+        return Run(ReplayOutcome.CRASHED, "killed", {})
+
+    def kill(threads):
+        killed.append(threads)
+        sleeper.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kerncap_stages.validate.speculation.kill_running", kill)
+        with Speculation(SimpleNamespace(run=run), kills=True) as replays:
+            replays.begin(SimpleNamespace(key="fresh"), None)
+            assert begun.wait(60)
+    assert killed[0] == set(waiting)
