@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.targets import parse_target
 from kerncap_stages.collect.protocol import NO_DEVICE
-from kerncap_stages.manifests.environment import Backend, Device, Environment
+from kerncap_stages.manifests.environment import Backend, Device, Environment, unquote_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,11 +57,6 @@ class Facts:
                 if scope != NO_DEVICE
             ),
         )
-
-
-def unquote_version(text: str | None) -> str | None:
-    """Return ROCr's version without the quotation marks that Debian's build puts around it."""
-    return (text or "").strip('"') or None
 
 
 def _describe_device(index: int, facts: Mapping[str, str]) -> Device:

@@ -12,8 +12,6 @@ from kerncap_stages.code.element_types import find_element_type, find_pointee
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.code.structs import Types
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.locate.debug_types import read_arguments
-from kerncap_stages.locate.trials import compile_device_code
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import HeldAddress
 
@@ -79,6 +77,9 @@ def read_held_addresses(
     symbol: the kernel's symbol in this code object.
     Arguments that DWARF does not describe, or with another size, are left out.
     """
+    # pyelftools takes longer to import than all else that a verdict needs of locating.
+    from kerncap_stages.locate.debug_types import read_arguments
+
     slots, told = list_explicit_slots(kernel), read_arguments(code_object, symbol)
     if len(slots) != len(told):
         return {}
@@ -120,6 +121,9 @@ def find_held_addresses(
         unknown -= read_held_addresses(wanted.code_object, kernel, kernel.mangled_name).keys()
     if not unknown:
         return ()
+    # What compiles takes longer to import than the rest of this module, and verdicts compile nothing.
+    from kerncap_stages.locate.trials import compile_device_code
+
     try:
         flags = wanted.toolchain.choose_flags(command, wanted.defines)
         code = compile_device_code(command, wanted, (*flags, *_DEBUG_FLAGS))

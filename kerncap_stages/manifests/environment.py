@@ -68,3 +68,8 @@ class Program(Frozen):
     executable: Digest | None = Field(default=None, description="SHA-256 of the executable, not stored")
     exit_code: int | None = None
     exit_signal: int | None = Field(default=None, gt=0, description="the signal that ended it")
+
+
+def unquote_version(text: str | None) -> str | None:
+    """Return ROCr's version without the quotation marks that Debian's build puts around it."""
+    return (text or "").strip('"') or None
