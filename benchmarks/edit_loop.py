@@ -75,6 +75,13 @@ class Demo:
         self.seconds("kc-validate", "project")
         return watch.stop()
 
+    def verdict(self, *words: str) -> Seconds:
+        """A verdict on the edited kernel, with other bytes in the part of its ELF header that is not used."""
+        code = (self.folder / "project/optimized.hsaco").read_bytes()
+        edited = self.folder / "edited.hsaco"
+        edited.write_bytes(code[:9] + time.perf_counter_ns().to_bytes(7, "little") + code[16:])
+        return self.seconds("kc-validate", "project", "--variant", edited, *words)
+
     def compile_alone(self) -> Seconds:
         """The compiler's own time for what `make recompile` does."""
         target = ("--offload-arch=gfx90a", "--offload-device-only", "--no-gpu-bundle-output")
@@ -132,6 +139,24 @@ def make_alone(run: Run) -> Figure:
     made = demo(run)
     ours, compiler, ratio, cpu = run.paired(made.recompile, made.compile_alone, *ROUNDS)
     return Figure(ours - compiler, "s", compiler, ratio, cpu_ratio=cpu)
+
+
+def _verdict(run: Run, *words: str) -> Figure:
+    made = demo(run)
+    whole, quick, ratio, cpu = run.paired(
+        lambda: made.verdict(*words), lambda: made.verdict("--quick"), *ROUNDS
+    )
+    return Figure(whole, "s", quick, ratio, cpu_ratio=cpu)
+
+
+@row("loop.first-verdict", "the first whole verdict on a kernel / a verdict with --quick")
+def first_verdict(run: Run) -> Figure:
+    return _verdict(run, "--fresh")
+
+
+@row("loop.verdict", "a whole verdict on a further edit / a verdict with --quick")
+def further_verdict(run: Run) -> Figure:
+    return _verdict(run)
 
 
 def _unchanged(run: Run, stage: str, *words: str) -> Figure:
