@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _TICK_S = 0.1
 _RESTORE = "restore"  # the replayer's phase before the first launch
+_STATE = "state"  # its phase when it runs from further states
 _LOOK_S = 0.002
 # How long a driver may take to release a killed process. A second is usual, ten if many processes use the
 # GPU. A driver that never does must not block a user who set a time limit or pressed Ctrl-C.
@@ -38,11 +39,12 @@ def run_replayer(
     *,
     progress: tuple[Path, Report] | None,
     setup_s: float = 0.0,
+    states_s: float = 0.0,
 ) -> int | None:
     """Run the native replayer; returns its exit code, negative for a signal, None at the time limit.
 
     progress: the file to which it writes its progress (native/replay/progress.hpp), and a function to report
-    it to. setup_s: see ``watch``.
+    it to. setup_s, states_s: see ``watch``.
     Raises DeviceError if it was killed at the time limit and the driver does not release it.
     """
     # The kernel's output goes to standard error: our standard output is for digests.
@@ -52,7 +54,7 @@ def run_replayer(
         )
     try:
         with track(process):
-            code = watch(partial(_wait, process), timeout_s, progress, setup_s)
+            code = watch(partial(_wait, process), timeout_s, progress, setup_s, states_s)
     except BaseException:
         process.kill()
         wait_until_gone(process, limit_s=INTERRUPTED_S)
@@ -123,12 +125,15 @@ def watch(
     timeout_s: float | None,
     progress: tuple[Path, Report] | None,
     setup_s: float = 0.0,
+    states_s: float = 0.0,
 ) -> int | None:
     """Call ``wait`` until it returns, and return its result; None after ``timeout_s``. Reports progress.
 
     wait: gets a number of seconds, after which it raises TimeoutExpired.
     setup_s: how much longer it may take until the kernel is launched. On a machine with other work, most of a
     short time limit would else be spent before that, and the kernel be taken for one that does not end.
+    states_s: how long the runs from further states may take, from when the first of them begins: a kernel
+    that does not end in the first run is not given their time, too.
     """
     ends_at = None if timeout_s is None else time.monotonic() + timeout_s + setup_s
     is_set_up = setup_s == 0.0
@@ -141,6 +146,8 @@ def watch(
         phase = None if progress is None else _report_progress(*progress)
         if timeout_s is not None and not is_set_up and phase not in (None, _RESTORE):
             is_set_up, ends_at = True, time.monotonic() + timeout_s
+        if states_s and phase == _STATE:
+            states_s, is_set_up, ends_at = 0.0, True, time.monotonic() + states_s
 
 
 def _report_progress(file: Path, report: Report) -> str | None:

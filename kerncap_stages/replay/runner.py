@@ -80,6 +80,7 @@ class ReplayRequest:
     variant_shape: VariantShape | None = None  # of the variant alone
     timeout_s: float | None = None
     setup_s: float = 0.0  # how much longer it may take until the kernel is launched
+    states_s: float = 0.0  # how long the runs from further states may take, after timeout_s for the rest
     repeats: Repeats | None = None
     # Further states to run from in the same process: regions, by base address, that are not as captured.
     # Their outputs are dumped into ``state_1`` and so on.
@@ -241,15 +242,20 @@ def _run(
 ) -> ReplayResult:
     command = [*command, "--report", str(report_file), "--parent", str(os.getpid())]
     progress = None
-    if request.progress is not None or request.setup_s:
+    if request.progress is not None or request.setup_s or request.states_s:
         progress = (report_file.with_name("progress"), request.progress or _tell_nobody)
         command += ["--progress", str(progress[0])]
     standby = None if standbys is None else standbys.take(command[1:])
     if standby is not None:
-        code = standby.run(request.timeout_s, progress, request.setup_s)
+        code = standby.run(request.timeout_s, progress, request.setup_s, request.states_s)
     else:
         code = run_replayer(
-            command, environment, request.timeout_s, progress=progress, setup_s=request.setup_s
+            command,
+            environment,
+            request.timeout_s,
+            progress=progress,
+            setup_s=request.setup_s,
+            states_s=request.states_s,
         )
     if code is None:
         return ReplayResult(

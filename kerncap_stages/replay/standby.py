@@ -35,7 +35,11 @@ class Standby:
     relay: Relay | None = None
 
     def run(
-        self, timeout_s: float | None, progress: tuple[Path, Report] | None = None, setup_s: float = 0.0
+        self,
+        timeout_s: float | None,
+        progress: tuple[Path, Report] | None = None,
+        setup_s: float = 0.0,
+        states_s: float = 0.0,
     ) -> int | None:
         """Return its exit code like ``run_replayer``, as soon as its report is written.
 
@@ -44,7 +48,7 @@ class Standby:
         code = None
         try:
             with track(self.process):
-                code = watch(self._wait, timeout_s, progress, setup_s)
+                code = watch(self._wait, timeout_s, progress, setup_s, states_s)
         finally:
             if code is None:
                 self.process.kill()

@@ -197,7 +197,8 @@ class ProcessReplayer:
             compare=False,
             dump_folder=folder,
             changes_only=True,
-            timeout_s=self._choose_limit_s(start) + sum(map(self._choose_limit_s, further)),
+            timeout_s=self._choose_limit_s(start),
+            states_s=sum(map(self._choose_limit_s, further)),
             setup_s=self._timeout_s if start.is_perturbed else 0.0,
             timed=False,
             # The captured kernel may fault from a perturbed state; its messages would confuse the user.

@@ -162,3 +162,19 @@ def test_the_end_of_a_process_is_seen_at_once():
         subprocess.run(["/bin/true"], check=True)
     # Popen.wait() with a time limit sleeps for up to 50 ms between looks.
     assert plain - begun < 3 * (time.monotonic() - plain) + 0.2
+
+
+def test_runs_from_further_states_have_a_time_of_their_own(tmp_path):
+    told = tmp_path / "progress"
+    progress = (told, lambda *_: None)
+
+    def run(script: str) -> int | None:
+        return run_replayer(["/bin/sh", "-c", script], os.environ, 0.6, progress=progress, states_s=60)
+
+    assert (
+        run(f"echo run 0 1 > {told}; sleep 0.3; echo state 0 4 > {told}; sleep 0.6; echo state 1 4 > {told}")
+        == 0
+    )
+    begun = time.monotonic()
+    assert run(f"echo run 0 1 > {told}; exec sleep 30") is None
+    assert time.monotonic() - begun < 20
