@@ -93,6 +93,11 @@ def track(process: subprocess.Popen[bytes]) -> Iterator[None]:
         _running.pop(process, None)
 
 
+def list_running() -> tuple[subprocess.Popen[bytes], ...]:
+    """Return all replay processes that are waited for."""
+    return tuple(_running.copy())
+
+
 def kill_running(threads: Collection[int] | None = None) -> None:
     """Kill the replay processes that these threads wait for; by default all, as when the user interrupts."""
     for process, thread in _running.copy().items():

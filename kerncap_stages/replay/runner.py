@@ -163,7 +163,10 @@ def _link_code(
 def _add_instructions(
     result: ReplayResult, request: ReplayRequest, counts: Path, symbol: str
 ) -> ReplayResult:
-    """Add the number of instructions of one dispatch of each code object, if all runs were counted."""
+    """Add the number of instructions of one dispatch of each code object, if all runs were counted.
+
+    Of repeats and of runs from further states, which come after them, none is used.
+    """
     if not counts.is_file():
         return result
     try:
@@ -173,8 +176,11 @@ def _add_instructions(
         raise
     counted = [count.wave_instructions for count in read if strip_unit(count.symbol) == symbol]
     candidates = 2 if request.interleave else 1  # run in turn, the baseline first
-    if len(counted) != candidates * (request.warmup + request.iterations):
+    runs = candidates * (request.warmup + request.iterations)
+    has_more = request.repeats is not None or bool(request.states)
+    if len(counted) < runs or (len(counted) > runs and not has_more):
         return result
+    counted = counted[:runs]
     baseline = None if request.variant is not None and not request.interleave else counted[-candidates]
     variant = None if request.variant is None else counted[-1]
     return replace(result, baseline_instructions=baseline, variant_instructions=variant)

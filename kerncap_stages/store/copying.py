@@ -56,6 +56,24 @@ def list_in_other_store(store: Store, digest: Digest, other: Store, progress: Pr
         transaction.publish_listed([(digest, line)])
 
 
+def copy_unlisted(
+    store: Store, made: Sequence[tuple[Digest, Sequence[Digest]]], kind: str, other: Store, first_ns: int
+) -> None:
+    """Copy manifests that are not listed here to another store, and list them there, each with its parents.
+
+    All of them appear, in this order, or none. first_ns: the time of the first one; each is a nanosecond
+    after the one before. Raises like ``list_in_other_store``.
+    """
+    with store.folder.lock_shared(), other.begin_transaction() as transaction:
+        _stage(store, [digest for digest, _ in made], other, transaction, None)
+        transaction.publish_listed(
+            [
+                (digest, make_list_entry(kind, parents, first_ns + number))
+                for number, (digest, parents) in enumerate(made)
+            ]
+        )
+
+
 def _stage(
     store: Store, digests: Sequence[Digest], other: Store, transaction: Transaction, progress: Progress | None
 ) -> Closure:

@@ -196,9 +196,12 @@ class Explorer:
                 in_turn.append(start)
             elif kept is not None:
                 replays.begin(start, variant, again)
-        fresh = self.fresh.guess_start() if self._seed is not None and self.inputs[0] else None
+        has_fresh = self._seed is not None and bool(self.inputs[0])
+        known = self.fresh.found_start if has_fresh else None
+        fresh = known or (self.fresh.guess_start() if has_fresh else None)
         if fresh is not None:
-            of_captured_kernel.append(fresh)
+            if known is None:
+                of_captured_kernel.append(fresh)
             if (in_turn or is_software) and again is not None and fresh.changes is not None:
                 in_turn.append(fresh)
         if not is_software:

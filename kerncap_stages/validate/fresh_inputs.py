@@ -46,6 +46,12 @@ class FreshInputs:
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
+        self._found: tuple[BaselineRun, bool] | None = None
+
+    @property
+    def found_start(self) -> Start | None:
+        """The state that ``find_baseline`` found; None if it was not called, or found none."""
+        return None if self._found is None else self._found[0].start
 
     def guess_start(self) -> Start | None:
         """Return the state that is tried first; None if that depends on replays that were not made yet."""
@@ -61,8 +67,13 @@ class FreshInputs:
         """Replay the captured kernel from a state in which the inputs have fresh values.
 
         Second: whether memory that no known pointer leads to is perturbed in that state, too. None if the
-        kernel completes from no such state.
+        kernel completes from no such state. Further calls replay nothing.
         """
+        if self._found is None:
+            self._found = self._find_baseline()
+        return self._found
+
+    def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
         if not self._has_levels:
             found = self._try_with_and_without(self._strongest_levels)
             if found is not None:

@@ -103,6 +103,11 @@ class Judge:
         self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
 
+    def find_fresh_values(self) -> None:
+        """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
+        if self._seed is not None and self._explorer.inputs[0]:
+            self._explorer.fresh.find_baseline()
+
     def judge(self, variant: Path | None) -> Judgement:
         """Judge a variant, or the captured kernel itself.
 

@@ -122,6 +122,15 @@ class ProcessReplayer:
         self._first_run_s: float | None = None
         self._standbys = standbys
         self._variant_shape = variant_shape
+        # Of one dispatch from the captured state, on the software GPU; the latest that was counted.
+        self.baseline_instructions: int | None = None
+        self.variant_instructions: int | None = None
+
+    def begin_variant(self, shape: VariantShape | None) -> None:
+        """Forget what is known of the last variant. ``shape``: how the next one is launched."""
+        self._variant_shape = shape
+        self._first_run_s = None
+        self.variant_instructions = None
 
     def expect(self) -> None:
         """Start a process for one more run."""
@@ -208,6 +217,9 @@ class ProcessReplayer:
             states_within_ms=within_ms,
         )
         result = replay_capture(self._store, start.capture, request, self._standbys)
+        if not start.is_perturbed:
+            self.baseline_instructions = result.baseline_instructions or self.baseline_instructions
+            self.variant_instructions = result.variant_instructions or self.variant_instructions
         if self._standbys is not None and self._size_bytes > MAX_BYTES_AT_ONCE:
             self._standbys.settle()
         return result

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 
-_SEEDS = 1 << 32  # too many to guess, and short enough to type
+SEEDS = 1 << 32  # too many to guess, and short enough to type
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class JudgeSettings:
         """Choose the seed of fresh values, which no variant can know; None if there are none."""
         if not self.perturb or not self.fresh_values:
             return None
-        return secrets.randbelow(_SEEDS) if self.seed is None else self.seed
+        return secrets.randbelow(SEEDS) if self.seed is None else self.seed
 
 
 @dataclass(frozen=True)

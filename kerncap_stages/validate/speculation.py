@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,11 @@ class _Pool(ThreadPoolExecutor):
         """Begin a call, as ThreadPoolExecutor does."""
         self._given.append(super().submit(fn, *args, **kwargs))
         return self._given[-1]
+
+    def settle(self) -> None:
+        """Wait until all calls have ended, whatever became of them, and forget them."""
+        wait(self._given)
+        self._given.clear()
 
     @property
     def is_idle(self) -> bool:
@@ -135,6 +140,11 @@ class Speculation:
     def expect(self) -> None:
         """Prepare for one more run."""
         self._replayer.expect()
+
+    def settle(self) -> None:
+        """Wait for all runs that were begun, and forget those that nobody asked for."""
+        self._pool.settle()
+        self._begun.clear()
 
     def begin(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> None:
         """Begin a run that ``run`` is likely to be asked for."""

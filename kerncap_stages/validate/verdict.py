@@ -58,9 +58,9 @@ def judge_and_publish(
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     with store.begin_transaction() as transaction:
-        described = None if request.code is None else _store_variant(capture, request.code, transaction)
+        described = None if request.code is None else store_variant(capture, request.code, transaction)
         unedited = None if described is None else find_unedited(store, request.capture)
-        manifest = _make_manifest(capture, request, described, unedited, judgement, baselines)
+        manifest = make_manifest(capture, request, described, unedited, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [request.capture])
     store.actions.put(request.key, digest)
     if request.code is not None and settings.perturb:
@@ -69,13 +69,14 @@ def judge_and_publish(
     return digest, manifest
 
 
-def _store_variant(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
+def store_variant(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
+    """Stage a variant's code for the captured GPU, and describe it."""
     code = extract_variant_code(payload, capture)
     update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
     return capture.kernel.code_object.model_copy(update=update)
 
 
-def _make_manifest(
+def make_manifest(
     capture: Capture,
     request: Request,
     variant: CodeObject | None,
@@ -83,6 +84,7 @@ def _make_manifest(
     judgement: Judgement,
     baselines: Baselines,
 ) -> Validation:
+    """Make the manifest of a verdict."""
     environment = capture.environment.model_copy(
         update={"recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     )

@@ -48,10 +48,19 @@ _BASELINE_REPEATS = Repeats(7, budget_ms=1000, kept=3)
 
 
 def judge_timed_runs(
-    store: Store, digest: Digest, capture: Capture, variant: Path, result: ReplayResult, folder: Path
+    store: Store,
+    digest: Digest,
+    capture: Capture,
+    variant: Path,
+    result: ReplayResult,
+    folder: Path,
+    settings: JudgeSettings | None = None,
 ) -> WrongRuns | None:
-    """Judge the states in ``folder``; None if all timed runs of the variant were right."""
-    settings = _find_settings(store, digest, capture, variant)
+    """Judge the states in ``folder``; None if all timed runs of the variant were right.
+
+    settings: how to compare; None: as the newest verdict on this code object.
+    """
+    settings = settings or _find_settings(store, digest, capture, variant)
     judge = _StateJudge(store, digest, capture, variant, settings, result, folder)
     reasons: dict[int, tuple[str, ...]] = {}
     unknown = set()
