@@ -23,12 +23,14 @@ KINDS = {
     "source": ("source", "Source"),
     "reproducer": ("reproducer", "Reproducer"),
     "validation": ("validation", "Validation"),
+    "evaluation": ("evaluation", "Evaluation"),
     "replay": ("replay", "Replay"),
     "files": ("files", "Files"),
 }
 # The same as in the models, for readers that do not import the models.
 SCHEMA_VERSIONS = {
     "capture": 2,
+    "evaluation": 1,
     "files": 1,
     "profile": 2,
     "replay": 2,

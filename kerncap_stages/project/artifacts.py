@@ -81,6 +81,8 @@ def find_capture_of(store: Store, digest: Digest) -> Digest:
             return digest
         if made.kind in ("source", "replay", "validation"):
             return ManifestRef(made.capture).digest
+        if made.kind == "evaluation":
+            return ManifestRef(made.cases[0].capture).digest
         if made.kind == "reproducer":
             return ManifestRef(made.kernels[0].capture).digest
         hint = "`kc-store ls --kind capture` lists the captures"

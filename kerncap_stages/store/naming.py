@@ -26,6 +26,7 @@ _MADE_BY = {
     "source": "kc-locate @capture",
     "reproducer": "kc-generate @capture",
     "validation": "kc-validate @capture",
+    "evaluation": "kc-evaluate @capture VARIANT...",
     "replay": "kc-replay @capture",
     "files": "kc-store put FILE",
 }

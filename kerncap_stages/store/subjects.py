@@ -64,6 +64,12 @@ def _describe_validation(content: Any) -> str:
     return f"{'PASS' if content['passed'] else 'FAIL'}, {content['mode'].replace('_', ' ')}"
 
 
+def _describe_evaluation(content: Any) -> str:
+    outcomes = [variant["outcome"] for variant in content["variants"]]
+    name = shorten(content["kernel_name"], _NAME_WIDTH)
+    return f"{name}, {outcomes.count('right'):,} of {len(outcomes):,} variants are right"
+
+
 def _describe_replay(content: Any) -> str:
     which = "baseline" if content["variant"] is None else "variant"
     return f"{which}, {content['outcome'].replace('_', ' ')}"
@@ -81,6 +87,7 @@ _SUBJECTS = {
     "source": _describe_source,
     "reproducer": _describe_reproducer,
     "validation": _describe_validation,
+    "evaluation": _describe_evaluation,
     "replay": _describe_replay,
     "files": _describe_files,
 }

@@ -56,6 +56,18 @@ def test_a_comparison_gives_each_of_the_two_its_own_times(kc, built, variant, va
     assert told["comparison"]["ratio"] == pytest.approx(variant_ns / baseline_ns, rel=SLACK)
 
 
+@pytest.mark.alone
+def test_an_evaluation_ranks_variants_by_their_times(kc, built):
+    capture = kc.capture("takes_200_us", built["known_times"])
+    variants = [built[f"{name}.cubin"] for name in ("longer", "shorter")]
+    told = json.loads(kc.ok("kc-evaluate", capture, *variants, "--quick", "--runs", 9, "--json").out)
+    assert [each["rank"] for each in told["variants"]] == [2, 1]
+    assert [each["ratio"] for each in told["variants"]] == pytest.approx([2.0, 0.5], rel=SLACK)
+    longer = told["variants"][0]["cases"][0]["time"]
+    assert longer["variant_ns"] == pytest.approx(400_000, rel=SLACK)
+    assert longer["captured_ns"] == pytest.approx(200_000, rel=SLACK)
+
+
 def test_a_kernel_is_slower_behind_a_flushed_cache(kc, built):
     """On an H200 3.3 and 7.4 us; by less where the cache is too small for what it reads."""
     capture = kc.capture("sum", built["cached_reads"])

@@ -7,6 +7,14 @@ import hashlib
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, NameMatch, Reach, Selection
 from kerncap_stages.manifests.environment import Backend, Device, Environment, Program
+from kerncap_stages.manifests.evaluation import (
+    CaseResult,
+    EvaluatedCase,
+    EvaluatedVariant,
+    Evaluation,
+    MeasuredTime,
+)
+from kerncap_stages.manifests.evaluation import Outcome as EvaluationOutcome
 from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
 from kerncap_stages.manifests.kernel import (
     CodeObject,
@@ -273,7 +281,36 @@ def files() -> Files:
     )  # fmt: skip
 
 
+def evaluation() -> Evaluation:
+    case = EvaluatedCase(capture=ManifestRef.to(digest("capture")), launch="", weight=None)
+    right = EvaluatedVariant(
+        name="variants/tile 8.hip", outcome=EvaluationOutcome.RIGHT, code=FileRef.to(digest("code object")),
+        code_digest=digest("code object"), source_digest=digest("hip"), flags=("-DTILE=8",),
+        cases=(CaseResult(
+            verdict=ManifestRef.to(digest("verdict")), passed=True,
+            time=MeasuredTime(ratio=0.75, variant_instructions=750, captured_instructions=1000),
+        ),),
+        ratio=0.75, rank=1,
+    )  # fmt: skip
+    twin = right.model_copy(update={"name": "again.hsaco", "source_digest": None, "flags": (), "same_as": 0})
+    wrong = EvaluatedVariant(
+        name="wrong.hsaco", outcome=EvaluationOutcome.WRONG, code=FileRef.to(digest("wrong")),
+        code_digest=digest("wrong"), ratio=None, reasons=("outputs differ",),
+        cases=(CaseResult(verdict=ManifestRef.to(digest("verdict 2")), passed=False),),
+    )  # fmt: skip
+    broken = EvaluatedVariant(
+        name="broken.hip", outcome=EvaluationOutcome.NOT_BUILT, code=None, code_digest=None, cases=(),
+        ratio=None, reasons=("broken.hip:1: error: expected expression",),
+    )  # fmt: skip
+    return Evaluation(
+        parents=(case.capture,), made_by=MADE_BY, kernel_name="scale(float*, float*, float, int)",
+        cases=(case,), environment=environment(), machine=digest("machine"), complete=True,
+        variants=(right, twin, wrong, broken),
+    )  # fmt: skip
+
+
 def every_manifest() -> list[object]:
     return [
-        profile(), capture(), capture(Backend.CUDA), source(), reproducer(), replay(), validation(), files()
+        profile(), capture(), capture(Backend.CUDA), source(), reproducer(), replay(), validation(),
+        evaluation(), files(),
     ]  # fmt: skip

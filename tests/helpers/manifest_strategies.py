@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from kerncap_stages.digest import _PatternString
 from kerncap_stages.manifests import base, find_model
 from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.evaluation import CaseResult, EvaluatedCase, EvaluatedVariant, Evaluation
 from kerncap_stages.manifests.files import Files, StoredLink
 from kerncap_stages.manifests.kernel import Kernel, Launch
 from kerncap_stages.manifests.memory import ModuleVariable, Region, Snapshot
@@ -261,6 +262,18 @@ def replays(draw: st.DrawFn) -> Replay:
 
 
 @st.composite
+def evaluations(draw: st.DrawFn) -> Evaluation:
+    cases = draw(st.lists(models(EvaluatedCase), min_size=1, max_size=2).map(tuple))
+    results = st.lists(models(CaseResult), min_size=len(cases), max_size=len(cases)).map(tuple)
+    variants = draw(
+        st.lists(models(EvaluatedVariant, cases=results | st.just(()), same_as=st.none()), max_size=2)
+    )
+    if variants:
+        variants.append(variants[0].model_copy(update={"same_as": 0}))
+    return draw(models(Evaluation, cases=st.just(cases), variants=st.just(tuple(variants))))
+
+
+@st.composite
 def file_lists(draw: st.DrawFn) -> Files:
     files = draw(of_field(Files.model_fields["files"]))
     numbered = tuple(
@@ -289,6 +302,7 @@ SPECIAL: dict[Any, Any] = {
     Source: sources,
     Unedited: unedited,
     Replay: replays,
+    Evaluation: evaluations,
     Files: file_lists,
 }
 

@@ -28,6 +28,7 @@ LEVELS = (
     ("locate", "replay"),
     ("generate",),
     ("validate",),
+    ("evaluate",),
     ("pages",),
     ("cli",),
     ("cli.flows",),
@@ -45,7 +46,7 @@ ENGINES = {
     f"kerncap_stages.{name}"
     for name in (
         *("collect.profile", "collect.capture", "locate.locating"),
-        *("generate.engine", "replay.engine", "validate.engine"),
+        *("generate.engine", "replay.engine", "validate.engine", "evaluate.engine"),
     )
 }
 CALLS_ENGINES = {"cli.flows", "cli.commands", "compat"}

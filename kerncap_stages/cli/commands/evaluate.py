@@ -1,0 +1,190 @@
+"""kc-evaluate: judge and time many variants of a kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kerncap_stages.cli.console import make_epilog, run
+from kerncap_stages.cli.options import (
+    JsonOption,
+    ReplayTimeoutOption,
+    RtolOption,
+    StoreOption,
+    ToleranceOption,
+    UlpOption,
+    VersionOption,
+    complete_artifact,
+    make_stage_app,
+)
+from kerncap_stages.errors import ExitCode, UsageError
+
+app = make_stage_app()
+
+SubjectArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CAPTURE|PROJECT",
+        help="The capture that variants are judged on: a digest or its first digits, a name, `@capture`; or "
+        "the folder of a generated project, with all its captures.",
+        autocompletion=complete_artifact,
+        show_default=False,
+    ),
+]
+VariantArguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="VARIANT...",
+        help="Code objects, sources (.hip, .cu, .cpp, .s), folders of both; `-` reads standard input: a "
+        'path or a JSON object {"path", "name", "flags"} a line.',
+        show_default=False,
+    ),
+]
+FlagsOption = Annotated[
+    str, typer.Option(metavar="TEXT", help="Compiler flags for all sources, beside the project's.")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=1024,
+        help="Variants that are judged at the same time. Default: one for each GPU; on the software GPU one "
+        "for each core.",
+    ),
+]
+RunsOption = Annotated[
+    int, typer.Option(metavar="N", min=1, max=10_000, help="Timed runs of a right variant, on a GPU.")
+]
+MaxMemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MIB",
+        min=64,
+        max=1 << 20,
+        help="Memory that the replays of one variant may take; a variant that needs more gets no verdict. "
+        "Default: on the software GPU 512 MiB and four times the captured memory, on a GPU any.",
+    ),
+]
+DtypeOption = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="Element type of all outputs, as for kc-validate.")
+]
+VariantRunsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10**9,
+        help="Runs of a variant from the captured pre-state, as for kc-validate.",
+    ),
+]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=2**63 - 1, help="The seed of the inputs' fresh values. Default: random ones."
+    ),
+]
+FreshValuesOption = Annotated[
+    bool,
+    typer.Option(
+        "--fresh-values/--captured-values",
+        help="Also compare from inputs with fresh values, or only from the captured ones.",
+    ),
+]
+HeldOutOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--held-out",
+        metavar="CAPTURE",
+        help="Also judge on this capture, which the project does not hold. May be repeated.",
+    ),
+]
+LinesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lines",
+        metavar="FILE",
+        help="Write a JSON object for each variant to FILE, a line each, as they come.",
+    ),
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show each variant on a terminal, too, not only better ones.")
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Judge again what was judged before.")]
+
+
+@app.command(
+    epilog=make_epilog(
+        "kc-evaluate ./isolated/scale variants/\n"
+        "kc-evaluate ./isolated/scale tile.hip --flags=-DTILE=32\n"
+        "generate | kc-evaluate @capture -"
+    )
+)
+def evaluate(
+    subject: SubjectArgument,
+    variants: VariantArguments,
+    flags: FlagsOption = "",
+    workers: WorkersOption = None,
+    runs: RunsOption = 20,
+    tolerance: ToleranceOption = None,
+    rtol: RtolOption = None,
+    ulp: UlpOption = None,
+    dtype: DtypeOption = None,
+    variant_runs: VariantRunsOption = None,
+    quick: QuickOption = False,
+    fresh_values: FreshValuesOption = True,
+    seed: SeedOption = None,
+    held_out: HeldOutOption = None,
+    fresh: FreshOption = False,
+    timeout: ReplayTimeoutOption = 300.0,
+    max_memory: MaxMemoryOption = None,
+    lines: LinesOption = None,
+    verbose: VerboseOption = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
+) -> ExitCode:
+    """Judge many variants of a kernel as kc-validate does, and time those that are right.
+
+    Each variant is a line on standard error as soon as it is judged; a table ranks the right ones. What was
+    judged before is not judged again, so after Ctrl-C the same command goes on. Prints the digest of the
+    evaluation. Ends with 0 if a variant is right, with 1 if none is.
+    """
+    from kerncap_stages.cli.flows.evaluate import EvaluateArguments, evaluate_variants, make_settings
+
+    if seed is not None and (quick or not fresh_values):
+        without = "--quick" if quick else "--captured-values"
+        raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
+    judge = make_settings(
+        *(tolerance, rtol, ulp, dtype),
+        timeout_s=timeout,
+        variant_runs=variant_runs,
+        perturb=not quick,
+        fresh_values=fresh_values,
+        seed=seed,
+    )
+    arguments = EvaluateArguments(
+        subject=subject,
+        variants=tuple(variants),
+        flags=flags,
+        held_out=tuple(held_out or ()),
+        judge=judge,
+        workers=workers,
+        runs=runs,
+        max_memory_mib=max_memory,
+        fresh=fresh,
+        lines=lines,
+        verbose=verbose,
+        as_json=json,
+    )
+    return evaluate_variants(store, arguments)
+
+
+def main() -> None:
+    """Run the stage."""
+    run(app)

@@ -1,0 +1,176 @@
+"""What kc-evaluate does: list the variants, evaluate them, show each, and rank them in a table."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from kerncap_stages.cli.artifacts import find_capture, find_captures, list_for_user
+from kerncap_stages.cli.console import emit, open_messages, say
+from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
+from kerncap_stages.errors import ArtifactNotFound, ExitCode, UsageError
+from kerncap_stages.evaluate.candidates import list_candidates, read_line
+from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
+from kerncap_stages.evaluate.subject import Subject
+from kerncap_stages.manifests.evaluation import Outcome
+from kerncap_stages.pages.evaluation import make_ranks, summarise
+from kerncap_stages.project.artifacts import find_project
+from kerncap_stages.store import Store
+from kerncap_stages.store.copying import copy_closure
+from kerncap_stages.text.terminal import make_printable
+from kerncap_stages.validate.request import make_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from kerncap_stages.evaluate.candidates import Candidate
+    from kerncap_stages.manifests.evaluation import EvaluatedVariant, Evaluation
+    from kerncap_stages.validate.request import JudgeSettings
+
+__all__ = ["EvaluateArguments", "evaluate_variants", "make_settings"]
+_STANDARD_INPUT = "-"
+_MAX_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """What to evaluate and what to show. ``flags``: for the compiler, as one text."""
+
+    subject: str
+    variants: tuple[str, ...]
+    flags: str
+    held_out: tuple[str, ...]
+    judge: JudgeSettings
+    workers: int | None
+    runs: int
+    max_memory_mib: int | None
+    fresh: bool
+    lines: Path | None
+    verbose: bool
+    as_json: bool
+
+
+def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -> ExitCode:
+    """Evaluate the variants; returns DONE if one is right.
+
+    After Ctrl-C, shows and publishes what was judged, and raises KeyboardInterrupt.
+    """
+    subject = _open_subject(store_folder, arguments)
+    candidates, total = _list(arguments)
+    settings = EvaluateSettings(
+        judge=arguments.judge,
+        workers=arguments.workers,
+        runs=arguments.runs,
+        max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
+        fresh=arguments.fresh,
+    )
+    interrupted: EvaluationInterrupted | None = None
+    with _open_lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
+
+        def report(number: int, variant: EvaluatedVariant) -> None:
+            shown.add(variant)
+            if lines is not None:
+                members = {"number": number, **variant.model_dump(mode="json")}
+                lines.write(json.dumps(members) + "\n")
+                lines.flush()
+
+        try:
+            digest, evaluation = run_evaluate(subject, candidates, settings, report)
+        except EvaluationInterrupted as error:
+            interrupted = error
+            digest, evaluation = error.digest, error.evaluation
+    _show(evaluation)
+    if (unlisted := list_for_user(subject.store, digest, store_folder)) is not None:
+        say(f"note: {make_printable(unlisted)}")
+    emit(digest, subject.store.get(digest) if arguments.as_json else None)
+    if interrupted is not None:
+        judged = f"{len(evaluation.variants):,}" + ("" if total is None else f" of {total:,}")
+        say(f"interrupted: {judged} variants were judged; the same command goes on with the others")
+        raise KeyboardInterrupt
+    return _choose_exit_code(evaluation)
+
+
+def _open_subject(store_folder: Path | None, arguments: EvaluateArguments) -> Subject:
+    """Find the captures. With held-out ones, all are copied to the user's store: no project may hold them."""
+    store, captures = find_captures(store_folder, arguments.subject)
+    project = find_project(arguments.subject)
+    held_out = [find_capture(store_folder, each) for each in arguments.held_out]
+    if held_out:
+        users = Store.open(store_folder)
+        for each_store, digests in ((store, captures), *((each, (digest,)) for each, digest in held_out)):
+            if not each_store.root.samefile(users.root):
+                copy_closure(each_store, digests, users)
+        store = users
+    return Subject(
+        store,
+        (*captures, *(digest for _, digest in held_out)),
+        None if project is None else project.folder,
+        len(held_out),
+    )
+
+
+def _list(arguments: EvaluateArguments) -> tuple[Iterable[Candidate], int | None]:
+    """List the variants; also returns how many there are, None if standard input names some."""
+    try:
+        flags = shlex.split(arguments.flags)
+    except ValueError as error:
+        raise UsageError(f"--flags {arguments.flags!r}: {error}", hint="--flags='-DTILE=32 -O2'") from error
+    if arguments.variants.count(_STANDARD_INPUT) > 1:
+        raise UsageError("`-` is given twice", hint="standard input can be read once")
+    if _STANDARD_INPUT not in arguments.variants:
+        listed = list(list_candidates(arguments.variants, flags))
+        return listed, len(listed)
+    place = arguments.variants.index(_STANDARD_INPUT)
+    before = list(list_candidates(arguments.variants[:place], flags))
+    after = list(list_candidates(arguments.variants[place + 1 :], flags))
+    return _chain(before, flags, after), None
+
+
+def _chain(before: list[Candidate], flags: list[str], after: list[Candidate]) -> Iterator[Candidate]:
+    yield from before
+    found = False
+    for line in sys.stdin or ():
+        if (candidate := read_line(line, flags)) is not None:
+            found = True
+            yield candidate
+    if not (found or before or after):
+        raise ArtifactNotFound(
+            "standard input is empty: it names no variant",
+            hint="write one path a line, or name them as arguments",
+        )
+    yield from after
+
+
+@contextlib.contextmanager
+def _open_lines(path: Path | None) -> Iterator[IO[str] | None]:
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("w", encoding="ascii")
+    except OSError as error:
+        raise UsageError(
+            f"--lines {path}: {error.strerror}", hint="name a file that you can write"
+        ) from error
+    with file:
+        yield file
+
+
+def _show(evaluation: Evaluation) -> None:
+    table = make_ranks(evaluation, _MAX_SHOWN)
+    if table is not None:
+        open_messages().print(table)
+    for line in summarise(evaluation):
+        say(make_printable(line))
+
+
+def _choose_exit_code(evaluation: Evaluation) -> ExitCode:
+    found = {each.outcome for each in evaluation.variants}
+    if Outcome.RIGHT in found:
+        return ExitCode.DONE
+    return ExitCode.DEVICE if Outcome.UNJUDGED in found else ExitCode.ANSWER_IS_NO

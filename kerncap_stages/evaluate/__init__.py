@@ -1,0 +1,1 @@
+"""Verdicts and times of many variants: candidates, workers, ranks."""

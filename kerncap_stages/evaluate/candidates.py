@@ -1,0 +1,112 @@
+"""Lists the variants that are to be evaluated: files, what folders hold, lines of a list.
+
+Names are the user's, and may hold anything that a path may. Nothing here reads a variant.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+CODE_SUFFIXES = (".hsaco", ".co", ".cubin", ".ptx", ".fatbin")
+SOURCE_SUFFIXES = (".hip", ".cu", ".cpp", ".s")
+_MEMBERS = ("name", "path", "flags")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A variant that the user named.
+
+    flags: for the compiler, beside those that the project records; of a code object there are none.
+    """
+
+    name: str
+    path: Path
+    flags: tuple[str, ...] = ()
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it has to be compiled first."""
+        return self.path.suffix in SOURCE_SUFFIXES
+
+
+def list_candidates(paths: Iterable[str], flags: Sequence[str] = ()) -> Iterator[Candidate]:
+    """Yield the variant of each path, and all variants in each folder, in the order of their names.
+
+    Raises UsageError for a path that does not exist, and for a folder without variants.
+    """
+    for text in paths:
+        path = Path(text)
+        if path.is_dir():
+            yield from _list_folder(path, flags)
+        elif path.exists():
+            yield _add_flags(Candidate(text, path), flags)
+        else:
+            raise UsageError(f"no such file or folder: {text}", hint="name code objects, sources or folders")
+
+
+def _list_folder(folder: Path, flags: Sequence[str]) -> Iterator[Candidate]:
+    files = [
+        each
+        for each in sorted(folder.iterdir())
+        if each.suffix in (*CODE_SUFFIXES, *SOURCE_SUFFIXES) and each.is_file()
+    ]
+    if not files:
+        raise UsageError(
+            f"{folder} holds no variant",
+            hint="variants end in " + " ".join((*CODE_SUFFIXES, *SOURCE_SUFFIXES)),
+        )
+    for each in files:
+        yield _add_flags(Candidate(str(each), each), flags)
+
+
+def read_line(line: str, flags: Sequence[str] = ()) -> Candidate | None:
+    """Read a line of a list: a path, or a JSON object with ``path``, ``name`` and ``flags``.
+
+    None for an empty line. A path that holds a line feed, or begins with `{`, needs JSON.
+    Raises UsageError for anything else; whether the file exists is seen when it is read.
+    """
+    text = line.rstrip("\n")
+    if not text.strip():
+        return None
+    if not text.startswith("{"):
+        return _add_flags(Candidate(text, Path(text)), flags)
+    try:
+        return _add_flags(_read_object(json.loads(text)), flags)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"not a variant: {text[:200]}: {error}",
+            hint='one line for each, a path or {"path": "a.hip", "name": "a", "flags": ["-DN=4"]}',
+        ) from error
+
+
+def _read_object(members: Any) -> Candidate:
+    if not isinstance(members, dict) or not set(members) <= set(_MEMBERS):
+        raise ValueError(f"expected an object with {', '.join(_MEMBERS)}")
+    path, name, flags = members.get("path"), members.get("name"), members.get("flags", [])
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ValueError("path is missing")
+    if name is not None and not isinstance(name, str):
+        raise ValueError("name is not a text")
+    if isinstance(flags, str):
+        flags = shlex.split(flags)
+    if not isinstance(flags, list) or not all(isinstance(each, str) for each in flags):
+        raise ValueError("flags is neither a text nor a list of texts")
+    return Candidate(path if name is None else name, Path(path), tuple(flags))
+
+
+def _add_flags(candidate: Candidate, flags: Sequence[str]) -> Candidate:
+    """Add the flags that all sources get, before its own: a later flag overrides an earlier one."""
+    if not candidate.is_source:
+        if candidate.flags:
+            raise UsageError(f"{candidate.name} is a code object, which no flags compile")
+        return candidate
+    return replace(candidate, flags=(*flags, *candidate.flags))

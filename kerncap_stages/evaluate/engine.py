@@ -1,0 +1,343 @@
+"""Evaluates many variants of one kernel: a verdict for each, and a time for each that is right.
+
+A cascade, cheapest first: build a source; refuse what is no variant of the kernel; judge; time. What earlier
+runs judged is taken from the store, so that an interrupted evaluation goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from kerncap_stages import __version__
+from kerncap_stages.digest import Digest, ManifestRef
+from kerncap_stages.errors import ArtifactError, DeviceError, ExitCode
+from kerncap_stages.evaluate.building import Builder
+from kerncap_stages.evaluate.entries import Answer, Entry
+from kerncap_stages.evaluate.intake import Intake
+from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request
+from kerncap_stages.evaluate.pool import Pool, Wanted
+from kerncap_stages.evaluate.publishing import Publisher
+from kerncap_stages.evaluate.ranking import rank
+from kerncap_stages.evaluate.scratch import ScratchMaker
+from kerncap_stages.evaluate.subject import open_subject
+from kerncap_stages.evaluate.workers import count_workers
+from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests import dump
+from kerncap_stages.manifests.evaluation import EvaluatedVariant, Evaluation, MeasuredTime, Outcome
+from kerncap_stages.manifests.validation import Tolerance
+from kerncap_stages.validate.request import JudgeSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from kerncap_stages.evaluate.candidates import Candidate
+    from kerncap_stages.evaluate.subject import OpenedSubject, Subject
+    from kerncap_stages.evaluate.tasks import Result
+    from kerncap_stages.evaluate.workers import WorkerProcess
+    from kerncap_stages.store import Store
+
+    News = tuple[WorkerProcess, Result | None] | Entry | Exception | None
+
+_LOOK_S = 0.1
+_MAX_ATTEMPTS = 2
+_MAX_FAILURES = 4  # of the device in a row, before any verdict
+# Of the replays of one variant on the software GPU, where device memory is the machine's.
+_REPLAY_BYTES, _REPLAY_FACTOR = 512 << 20, 4
+_BUILD_S = 600.0
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """How to evaluate. ``judge``: how each variant is judged, as by kc-validate.
+
+    workers: None: one for each GPU, or for each core on the software GPU. runs: timed runs on a device.
+    max_memory_bytes: of the replays of one variant; None: a choice by the capture's size on the software GPU.
+    fresh: judge again what earlier runs judged.
+    """
+
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
+    workers: int | None = None
+    runs: int = 20
+    max_memory_bytes: int | None = None
+    fresh: bool = False
+
+
+class Report(Protocol):
+    """Called with each variant as soon as its verdict is in the store."""
+
+    def __call__(self, number: int, variant: EvaluatedVariant) -> None:
+        """``number``: its place in the order in which variants were given. It has no rank yet."""
+
+
+class EvaluationInterrupted(KeyboardInterrupt):
+    """The user interrupted; ``evaluation`` holds what was judged, and is published as ``digest``."""
+
+    def __init__(self, digest: Digest, evaluation: Evaluation) -> None:
+        super().__init__()
+        self.digest = digest
+        self.evaluation = evaluation
+
+
+def run_evaluate(
+    subject: Subject,
+    candidates: Iterable[Candidate],
+    settings: EvaluateSettings | None = None,
+    report: Report | None = None,
+) -> tuple[Digest, Evaluation]:
+    """Judge and time all candidates, and publish the evaluation in the subject's store.
+
+    candidates: may be a generator that waits; it is read in a thread.
+    Raises EvaluationInterrupted after Ctrl-C; UsageError for candidates that cannot be listed; DeviceError
+    if the captured kernel cannot be replayed on this machine.
+    """
+    settings = settings or EvaluateSettings()
+    opened = open_subject(subject, settings.judge)
+    with TemporaryFolder("variants") as folder:
+        evaluator = _Evaluator(opened, settings, report, folder)
+        try:
+            evaluator.run(candidates)
+        except KeyboardInterrupt:
+            raise EvaluationInterrupted(*evaluator.publish(complete=False)) from None
+        return evaluator.publish(complete=True)
+
+
+class _Evaluator:
+    """The coordinator. Other threads only put something into its queue."""
+
+    def __init__(
+        self, subject: OpenedSubject, settings: EvaluateSettings, report: Report | None, folder: Path
+    ) -> None:
+        self._subject = subject
+        self._settings = settings
+        self._report = report
+        self._folder = folder
+        self._store: Store = subject.subject.store
+        self._publisher = Publisher(self._store)
+        self._known_times = KnownTimes(self._store, subject.subject.captures, subject.machine)
+        self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
+        self._intake: Intake | None = None
+        self._entries: dict[int, Entry] = {}
+        self._firsts: dict[object, Entry] = {}
+        self._described: dict[int, EvaluatedVariant] = {}
+        self._failures = 0
+        self._has_verdict = False
+        first = subject.first
+        self._workers = settings.workers or count_workers(
+            first.environment.backend, is_software=first.device.software
+        )
+        self._pool = Pool(
+            subject,
+            settings.judge,
+            ScratchMaker(self._store, subject.roots),
+            workers=self._workers,
+            runs=settings.runs,
+            fresh=settings.fresh,
+            max_replay_bytes=self._choose_memory(),
+            tell=lambda worker, result: self._news.put((worker, result)),
+        )
+
+    def run(self, candidates: Iterable[Candidate]) -> None:
+        """Evaluate all candidates."""
+        project = self._subject.subject.project
+        builder = None
+        if project is not None and any(project.glob("kernel_variant.*")):
+            builder = Builder(project, self._folder, self._workers, _BUILD_S)
+        codes = self._folder / "codes"
+        codes.mkdir()
+        intake = self._intake = Intake(
+            candidates, codes, self._store, self._subject.machine, builder, self._workers, self._news.put
+        )
+        intake.start()
+        is_listed = False
+        try:
+            while not (is_listed and self._pool.is_idle and self._news.empty()):
+                self._pool.hand_out(intake.read)
+                with contextlib.suppress(queue.Empty):
+                    news = self._news.get(timeout=_LOOK_S)
+                    is_listed = is_listed or news is None
+                    self._take(news)
+                if self._publisher.is_due:
+                    self._publisher.flush()
+        finally:
+            intake.stop()
+            try:
+                self._take_what_came()
+            finally:
+                self._pool.end()
+
+    def publish(self, *, complete: bool) -> tuple[Digest, Evaluation]:
+        """Publish what was evaluated."""
+        bounds = self._settings.judge.bounds
+        environment = self._subject.first.environment.model_copy(
+            update={"recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        )
+        order = sorted(self._described)
+        places = {number: place for place, number in enumerate(order)}
+        variants = [
+            each.model_copy(update={"same_as": None if each.same_as is None else places.get(each.same_as)})
+            for each in (self._described[number] for number in order)
+        ]
+        captures = self._subject.subject.captures
+        manifest = Evaluation(
+            parents=tuple(ManifestRef.to(each) for each in captures),
+            made_by=f"kerncap-stages {__version__}",
+            kernel_name=self._subject.first.kernel.demangled_name,
+            cases=self._subject.cases,
+            environment=environment,
+            machine=Digest(self._subject.machine),
+            tolerance=None
+            if bounds.is_exact
+            else Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp),
+            complete=complete,
+            variants=rank(variants),
+        )
+        with self._store.begin_transaction() as transaction:
+            digest = transaction.publish(dump(manifest), "evaluation", captures)
+        return digest, manifest
+
+    def _choose_memory(self) -> int:
+        first = self._subject.first
+        if self._settings.max_memory_bytes is not None:
+            return self._settings.max_memory_bytes
+        if not first.device.software:
+            return 0
+        sizes = [sum(region.size_bytes for region in each.regions) for each in self._subject.captures]
+        return _REPLAY_BYTES + _REPLAY_FACTOR * max(sizes)
+
+    def _take(self, news: News) -> None:
+        if isinstance(news, Exception):
+            raise news
+        if isinstance(news, Entry):
+            self._take_entry(news)
+        elif news is not None:
+            self._take_news(*news)
+
+    def _take_what_came(self) -> None:
+        """Take the results that are there, and publish them: the user interrupts, or all is done."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                news = self._news.get_nowait()
+                if isinstance(news, tuple) and news[1] is not None:
+                    self._take_news(*news)
+        self._publisher.flush()
+
+    def _take_entry(self, entry: Entry) -> None:
+        """Take a variant whose code is known, or that could not be read or built."""
+        self._entries[entry.number] = entry
+        if entry.failed is not None:
+            self._finish(entry)
+            return
+        first = self._firsts.setdefault(entry.identity, entry)
+        if first is entry:
+            for case in range(len(self._subject.cases)):
+                self._ask(entry, case)
+            return
+        entry.same_as = first.number
+        first.twins.append(entry)
+        if first.is_finished:
+            self._finish_twins(first)
+
+    def _ask(self, entry: Entry, case: int) -> None:
+        """Answer from the store, or have a worker judge the variant; one that is right may lack a time."""
+        assert entry.code is not None
+        request = make_request(self._subject.requests[case], entry.code.read_bytes(), entry.shape)
+        entry.keys[case] = request.key
+        known = None if self._settings.fresh else find_verdict(self._store, request)
+        if known is None:
+            self._pool.put(Wanted(entry, case))
+            return
+        outcome = Outcome.RIGHT if known.passed else Outcome.WRONG
+        answer = Answer(outcome, known.digest, known.reasons, code=known.code)
+        if known.passed and entry.code_digest is not None:
+            time_ = self._known_times.find(request.capture, entry.code_digest, entry.shape)
+            if time_ is None:
+                self._pool.put(Wanted(entry, case, judged=answer))
+                return
+            answer = replace(answer, time=time_)
+        self._answer(entry, case, answer)
+
+    def _take_news(self, worker: WorkerProcess, result: Result | None) -> None:
+        """Take a worker's result; None: it has ended."""
+        if result is None:
+            self._publisher.flush()  # its store goes with it
+            lost, why = self._pool.bury(worker)
+            if lost is not None:
+                self._try_again(lost, why)
+            return
+        wanted = self._pool.take(worker, result)
+        entry, case = wanted.entry, wanted.case
+        if result.passed is None:
+            # The worker knows the file by our name.
+            told = tuple(each.replace(str(entry.code), str(entry.candidate.path)) for each in result.reasons)
+            if not result.is_final:
+                self._try_again(wanted, " ".join(told), is_damage=result.exit_code == ExitCode.ARTIFACT)
+                return
+            is_device = result.exit_code == ExitCode.DEVICE
+            self._answer(entry, case, Answer(Outcome.UNJUDGED if is_device else Outcome.REFUSED, None, told))
+            return
+        self._has_verdict = True
+        time_ = None if result.time is None else MeasuredTime.model_validate(result.time)
+        outcome = Outcome.RIGHT if result.passed else Outcome.WRONG
+        if wanted.judged is not None:
+            reasons = (*result.reasons, *wanted.judged.reasons)
+            self._answer(entry, case, replace(wanted.judged, outcome=outcome, time=time_, reasons=reasons))
+            return
+        assert result.verdict is not None
+        verdict, code = Digest(result.verdict), None if result.code is None else Digest(result.code)
+        answer = Answer(outcome, verdict, result.reasons, time_, code)
+        request = self._subject.requests[case]
+        keys = [entry.keys[case], *map(Digest, result.kept)]
+        if self._settings.judge.perturb:
+            keys.append(request.first_key)
+        self._publisher.add(
+            worker.scratch, verdict, request.capture, keys, partial(self._answer, entry, case, answer)
+        )
+
+    def _try_again(self, wanted: Wanted, why: str, *, is_damage: bool = False) -> None:
+        """Give a task to another worker; after that, there is no verdict.
+
+        is_damage: of the store. Raises DeviceError or ArtifactError if it fails again and again, and there is
+        no verdict yet.
+        """
+        entry, case = wanted.entry, wanted.case
+        entry.attempts[case] = entry.attempts.get(case, 0) + 1
+        self._failures += 1
+        if not self._has_verdict and self._failures >= _MAX_FAILURES:
+            if is_damage:
+                raise ArtifactError(why, hint="`kc-store check` names damaged and missing objects")
+            raise DeviceError(why, hint="`kc-replay` of the capture says more; `kc-show --about` lists GPUs")
+        if entry.attempts[case] < _MAX_ATTEMPTS:
+            self._pool.put(wanted, first=True)
+        else:
+            self._answer(entry, case, Answer(Outcome.UNJUDGED, reasons=(why,)))
+
+    def _answer(self, entry: Entry, case: int, answer: Answer) -> None:
+        entry.answers[case] = answer
+        if len(entry.answers) == len(self._subject.cases):
+            self._finish(entry)
+
+    def _finish(self, entry: Entry) -> None:
+        """Describe and report a variant of which all is known, and those that are the same."""
+        entry.is_finished = True
+        described = entry.describe(self._subject.cases)
+        self._described[entry.number] = described
+        verdict = next((each.verdict for each in entry.answers.values() if each.verdict is not None), None)
+        if entry.build_key is not None and verdict is not None:
+            self._store.actions.put(entry.build_key, verdict)
+        if self._intake is not None:
+            self._intake.release()
+        if self._report is not None:
+            self._report(entry.number, described)
+        self._finish_twins(entry)
+
+    def _finish_twins(self, entry: Entry) -> None:
+        while entry.twins:
+            twin = entry.twins.pop(0)
+            twin.answers, twin.failed = entry.answers, entry.failed
+            self._finish(twin)

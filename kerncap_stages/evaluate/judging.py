@@ -1,0 +1,171 @@
+"""Judges variants of one capture, one after the other, as kc-validate does each of them.
+
+What does not depend on the variant stays from one to the next: the capture, what its arguments point to, the
+replays of the captured kernel, and, while the seed is the same, the states with fresh values. All of it is in
+this process, which runs no code of a variant. Each variant runs in processes of its own, which end with its
+verdict: docs/decisions/0074-many-variants.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests import dump, load_as
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.source import Source
+from kerncap_stages.project.unedited import find_unedited
+from kerncap_stages.replay.variant import read_variant
+from kerncap_stages.validate.baselines import Baselines, make_kept_finder
+from kerncap_stages.validate.judge import Judge
+from kerncap_stages.validate.perturb.start import Start
+from kerncap_stages.validate.replayer import ProcessReplayer
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, Request
+from kerncap_stages.validate.speculation import Speculation
+from kerncap_stages.validate.verdict import make_manifest, store_variant
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.manifests.validation import BaselineReplay, Validation
+    from kerncap_stages.replay.standby import Standbys
+    from kerncap_stages.replay.variant_shape import VariantShape
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.request import JudgeSettings
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and the instructions of the very run that was judged (software GPU)."""
+
+    digest: Digest
+    verdict: Validation
+    instructions: int | None
+
+
+class VariantJudge:
+    """Judges variants of one capture."""
+
+    def __init__(
+        self,
+        store: Store,
+        capture_digest: Digest,
+        source: Digest | None,
+        settings: JudgeSettings,
+        machine: str,
+        standbys: Standbys,
+        *,
+        lists: bool,
+        fresh: bool,
+    ) -> None:
+        """``lists``: list the verdicts in the store; else they are only stored there.
+
+        fresh: use no replays of the captured kernel that earlier verdicts kept.
+        """
+        self.capture = load_as(store, capture_digest, Capture)
+        self._store = store
+        self._digest = capture_digest
+        self._source_digest = source
+        self._source = None if source is None else load_as(store, source, Source)
+        self._settings = settings
+        self._machine = machine
+        self._lists = lists
+        self._standbys = standbys
+        self.replayer = ProcessReplayer(store, self.capture, settings.timeout_s, standbys)
+        self._replays = Speculation(self.replayer)
+        self._find_stored = None if fresh else make_kept_finder(store)
+        self._kept: dict[Digest, BaselineReplay] = {}
+        self._seed: int | None = None
+        self._judge: Judge | None = None
+        self._baselines: Baselines | None = None
+
+    @cached_property
+    def _unedited(self) -> Unedited | None:
+        return find_unedited(self._store, self._digest)
+
+    def refuse(self, variant: Path) -> None:
+        """Raise what kc-validate raises for a file that is no variant of the kernel, before any replay.
+
+        Raises UsageError, Refused or ArtifactError.
+        """
+        read_variant(variant, self.capture)
+
+    def judge(self, variant: Path, shape: VariantShape | None, seed: int | None) -> Judged:
+        """Judge a variant that is not refused, and store the verdict.
+
+        Raises Refused if it cannot be replayed from this capture; DeviceError if this machine, ArtifactError
+        if the store does not let it.
+        """
+        code = variant.read_bytes()
+        judge, baselines = self._prepare(seed)
+        self.replayer.begin_variant(shape)
+        self._start_standbys()
+        try:
+            judgement = judge.judge(variant)
+        finally:
+            self._replays.settle()
+            self._kept.update({each.key: each for each in baselines.kept})
+        if variant.read_bytes() != code:
+            raise UsageError(f"{variant} changed while it was validated")
+        request = Request(
+            capture=self._digest,
+            backend=self.capture.environment.backend,
+            device_index=self.capture.dispatch.device_index,
+            size_bytes=0,
+            source=self._source_digest,
+            variant=variant,
+            code=code,
+            shape=shape,
+            settings=self._settings,
+            machine=self._machine,
+        )
+        with self._store.begin_transaction() as transaction:
+            described = store_variant(self.capture, code, transaction)
+            manifest = make_manifest(self.capture, request, described, self._unedited, judgement, baselines)
+            payload = dump(manifest)
+            if self._lists:
+                digest = transaction.publish(payload, "validation", [self._digest])
+            else:
+                digest = transaction.put_bytes(payload)
+                transaction.publish_objects()
+        return Judged(digest, manifest, self.replayer.variant_instructions)
+
+    def close(self) -> None:
+        """Wait for what still runs."""
+        self._replays.__exit__(None, None, None)
+
+    def _prepare(self, seed: int | None) -> tuple[Judge, Baselines]:
+        """Return the judge for a seed: the one of the last variant, if that had the same."""
+        if self._judge is None or self._baselines is None or seed != self._seed:
+            settings = replace(self._settings, seed=seed) if seed is not None else self._settings
+            scope = {
+                "capture": self._digest,
+                "machine": self._machine,
+                "timeout_s": settings.timeout_s,
+            }
+            self._baselines = Baselines(self._store, self.capture, self._replays, scope, self._find_kept)
+            self._judge = Judge(
+                self._store, self.capture, self._source, settings, self._baselines, self._replays
+            )
+            self._seed = seed
+            self.replayer.begin_variant(None)
+            self.replayer.run(Start(self._store, self.capture), None)  # time limits are multiples of its time
+            self._judge.find_fresh_values()
+        return self._judge, self._baselines
+
+    def _find_kept(self, key: Digest) -> BaselineReplay | None:
+        if key not in self._kept and self._find_stored is not None:
+            found = self._find_stored(key)
+            if found is not None:
+                self._kept[key] = found
+        return self._kept.get(key)
+
+    def _start_standbys(self) -> None:
+        """Start replayers for what runs at once, as kc-validate does."""
+        size_bytes = sum(region.size_bytes for region in self.capture.regions)
+        is_double = self._settings.perturb and size_bytes <= MAX_BYTES_AT_ONCE
+        self._standbys.start(2 if is_double else 1)

@@ -1,0 +1,107 @@
+"""Times variants that are right: by instructions on the software GPU, by the device's clock elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests.evaluation import MeasuredTime
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.replay.runner import ReplayRequest, replay_capture
+from kerncap_stages.replay.timing import compare, summarise
+from kerncap_stages.validate.timed.runs import judge_timed_runs
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.replay.variant_shape import VariantShape
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.request import JudgeSettings
+
+_WARMUP = 3
+
+
+class Timer:
+    """Times variants of one capture. Nothing else may run on the device meanwhile."""
+
+    def __init__(
+        self, store: Store, digest: Digest, capture: Capture, settings: JudgeSettings, runs: int
+    ) -> None:
+        """``runs``: of both kernels in turn, on a device."""
+        self._store = store
+        self._digest = digest
+        self._capture = capture
+        self._settings = settings
+        self._runs = runs
+        self._captured_instructions: int | None = None
+
+    def time(
+        self, variant: Path, shape: VariantShape | None, instructions: int | None
+    ) -> tuple[MeasuredTime | None, tuple[str, ...]]:
+        """Time a variant that is right; also returns why it is wrong after all, if a timed run was.
+
+        instructions: of the variant, as counted in the run that was judged.
+        """
+        if self._capture.device.software:
+            counted = instructions or self._count(variant, shape)
+            return self._compare_instructions(counted), ()
+        return self._compare_times(variant, shape)
+
+    def _count(self, variant: Path | None, shape: VariantShape | None) -> int | None:
+        request = ReplayRequest(
+            variant=variant,
+            variant_shape=shape,
+            compare=False,
+            timed=False,
+            quiet=True,
+            timeout_s=self._settings.timeout_s,
+        )
+        result = replay_capture(self._store, self._capture, request)
+        return result.baseline_instructions if variant is None else result.variant_instructions
+
+    def _compare_instructions(self, counted: int | None) -> MeasuredTime | None:
+        if self._captured_instructions is None:
+            self._captured_instructions = self._count(None, None)
+        captured = self._captured_instructions
+        if not counted or not captured:
+            return None
+        return MeasuredTime(
+            ratio=counted / captured, variant_instructions=counted, captured_instructions=captured
+        )
+
+    def _compare_times(
+        self, variant: Path, shape: VariantShape | None
+    ) -> tuple[MeasuredTime | None, tuple[str, ...]]:
+        request = ReplayRequest(
+            variant=variant,
+            variant_shape=shape,
+            iterations=self._runs,
+            warmup=_WARMUP,
+            compare=self._capture.has_post,
+            interleave=True,
+            timeout_s=self._settings.timeout_s,
+        )
+        with TemporaryFolder("states") as name:
+            request = replace(request, states_folder=Path(name))
+            result = replay_capture(self._store, self._capture, request)
+            if result.outcome is not ReplayOutcome.COMPLETED:
+                ending = f"{result.outcome.value.replace('_', ' ')}: {result.explanation}"
+                return None, (f"while it was timed the variant {ending}",)
+            if any(result.variant_states):
+                wrong = judge_timed_runs(
+                    self._store, self._digest, self._capture, variant, result, Path(name), self._settings
+                )
+                if wrong is not None:
+                    found = f"wrong in {wrong.wrong} of {wrong.runs} timed runs"
+                    if not wrong.wrong:
+                        found = f"{wrong.unknown} of {wrong.runs} timed runs could not be judged"
+                    return None, (found, *wrong.reasons)
+        before = summarise(result.baseline_ns, TimeSource.DEVICE)
+        after = summarise(result.variant_ns, TimeSource.DEVICE)
+        if before is None or after is None:
+            return None, ()
+        ratio = compare(before, after).ratio
+        return MeasuredTime(ratio=ratio, variant_ns=after.median_ns, captured_ns=before.median_ns), ()

@@ -1,0 +1,167 @@
+"""Worker processes on this machine, as the coordinator sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_result, write
+from kerncap_stages.manifests.environment import Backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kerncap_stages.evaluate.scratch import Scratch
+
+# -P: a file in the working folder must not stand in for one of the package's.
+_COMMAND = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.worker")
+# HIP's numbers count those that ROCr leaves; the replayer asks ROCr.
+_ROCR, _HIP, _CUDA = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
+_KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+_MAX_SAID = 2000
+_END_S = 10.0
+
+
+class WorkerProcess:
+    """A worker of ours. It has at most one task at a time."""
+
+    def __init__(
+        self,
+        place: int,
+        setup: Setup,
+        scratch: Scratch,
+        environment: Mapping[str, str],
+        tell: Callable[[WorkerProcess, Result | None], None],
+    ) -> None:
+        """Start it. ``place``: its number among the workers.
+
+        tell: called in a thread with each result, and at last with None when the process has ended.
+        """
+        self.place = place
+        self.scratch = scratch
+        self.task: Task | None = None
+        self.is_ending = False  # it said so, or we ended it
+        self.is_ready = False
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - end() closes it
+        self._process = subprocess.Popen(
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=dict(environment),
+            start_new_session=True,  # Ctrl-C is for us
+        )
+        self._thread = threading.Thread(target=self._read, args=(tell,), daemon=True)
+        self._thread.start()
+        self._send(write(setup))
+
+    @property
+    def process_id(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def give(self, task: Task) -> None:
+        """Give it a task. If it has died, ``tell`` is called."""
+        self.task = task
+        self._send(write(task))
+
+    def end(self) -> None:
+        """Let it end: it has no task, or is killed."""
+        self.is_ending = True
+        with contextlib.suppress(OSError):  # a worker without a task ends by this
+            self._input.close()
+        if self.task is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)
+        self._process.kill()
+        self._process.wait()
+        self._thread.join()
+        self.scratch.remove()
+        self._said.close()
+
+    def explain_death(self) -> str:
+        """Explain why it ended, with the end of what it wrote to standard error."""
+        code = self._process.wait()
+        with contextlib.suppress(OSError):
+            self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _MAX_SAID))
+        text = self._said.read().decode(errors="replace").strip().splitlines()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"the worker process ended with {how}" + (f": {text[-1]}" if text else "")
+
+    @property
+    def _input(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def _send(self, line: bytes) -> None:
+        with contextlib.suppress(OSError):  # it has died, which the thread tells
+            self._input.write(line)
+            self._input.flush()
+
+    def _read(self, tell: Callable[[WorkerProcess, Result | None], None]) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as answers, contextlib.suppress(ValueError, TypeError, KeyError):
+            self.is_ready = answers.readline() == READY
+            for line in answers:
+                tell(self, read_result(line))
+        tell(self, None)
+
+
+def count_workers(backend: str, *, is_software: bool) -> int:
+    """Choose how many workers run: one for each GPU, or for each core if that GPU is software."""
+    if is_software:
+        return len(os.sched_getaffinity(0))
+    return max(1, len(list_gpus(backend)))
+
+
+def list_gpus(backend: str) -> list[str]:
+    """Return the GPUs that workers may use, as CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES name them."""
+    if backend == Backend.CUDA:
+        numbers = range(len(list(Path("/dev").glob("nvidia[0-9]*"))))
+        return _read_chosen(_CUDA) or [str(number) for number in numbers]
+    gpus = [node for node in _list(_KFD_NODES) if "simd_count 0\n" not in _read(node / "properties")]
+    seen = _read_chosen(_ROCR) or [str(number) for number, _ in enumerate(gpus)]
+    by_hip = [each for each in _read_chosen(_HIP) if each.isdecimal() and int(each) < len(seen)]
+    return [seen[int(each)] for each in by_hip] or seen
+
+
+def choose_gpu(backend: str, device_index: int, place: int, *, is_software: bool) -> dict[str, str]:
+    """Return the variables by which a worker sees one GPU where the capture's was.
+
+    Nothing for the software GPU, and where the machine has one GPU.
+    """
+    gpus = [] if is_software else list_gpus(backend)
+    if len(gpus) < 2:
+        return {}
+    mine = gpus.pop(place % len(gpus))
+    gpus.insert(min(device_index, len(gpus)), mine)
+    if backend == Backend.CUDA:
+        return {_CUDA: ",".join(gpus)}
+    chosen = {_ROCR: ",".join(gpus)}
+    if _HIP in os.environ:
+        chosen[_HIP] = ",".join(str(number) for number, _ in enumerate(gpus))
+    return chosen
+
+
+def _read_chosen(name: str) -> list[str]:
+    return [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
+
+
+def _list(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir(), key=lambda each: (len(each.name), each.name))
+    except OSError:
+        return []
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return "simd_count 0\n"

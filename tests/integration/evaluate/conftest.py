@@ -1,0 +1,57 @@
+"""A captured kernel, its project, and variants of it that behave in many ways."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once
+from shared import folder_of_run, made_once
+from stages import Stages
+
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SOURCE = SOURCES / "evaluate/sums.hip"
+TARGET = "gfx90a"
+WAYS = ("right", "faster", "half", "null", "for_ever", "keeps_results", "leaks", "signature", "large")
+
+
+@pytest.fixture(scope="session")
+def way() -> Callable[[str], Path]:
+    """The code object of the kernel that behaves in one way, by its name."""
+
+    def build(name: str) -> Path:
+        defines = (f"WAY={WAYS.index(name)}",)
+        return compile_once(Build(Program(SOURCE), TARGET, "O3", defines=defines, device_only=True))
+
+    return build
+
+
+@pytest.fixture
+def stages(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Stages:
+    """Stages on a store that holds the capture, as @capture, and its source; ``project`` is its project."""
+
+    def make(folder: Path) -> str:
+        Store.open(folder / "store")
+        made = Stages(folder / "store", folder, TARGET)
+        app = compile_once(Build(Program(SOURCE), TARGET, "O3"))
+        (digest,) = made.capture("sums", app)
+        words = ["hipcc", "-O3", *COMMON_FLAGS, f"--offload-arch={TARGET}", "-c", str(SOURCE)]
+        entry = {"directory": str(folder), "file": str(SOURCE), "arguments": words}
+        (folder / "compile_commands.json").write_text(json.dumps([entry]))
+        found = ("--source-dir", SOURCE.parent, "--compile-commands", "compile_commands.json")
+        (source,) = made.run("locate", digest, *found).must().digests
+        made.run("generate", source, "--output", "project").must()
+        return digest
+
+    folder = folder_of_run(tmp_path_factory) / "evaluate"
+    made_once(folder, make)
+    shutil.copytree(folder / "store", tmp_path / "store")
+    shutil.copytree(folder / "project", tmp_path / "project")
+    return Stages(tmp_path / "store", tmp_path, TARGET)

@@ -1,0 +1,100 @@
+"""Sources are built in copies of a project, by its Makefile. Here the compiler is a line of shell."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.evaluate.building import Builder, NotBuiltError, read_source
+
+MAKEFILE = """
+recompile:
+\t@! grep -q syntax kernel_variant.cpp || { \\
+\t  echo 'warning: w' >&2; echo "$(CURDIR)/kernel_variant.cpp:1: error: bad" >&2; exit 1; }
+\t@! grep -q hang kernel_variant.cpp || sleep 600
+\t@! grep -q nothing kernel_variant.cpp || exit 0; \\
+\t  cat kernel_variant.cpp compile_flags.rsp deps/header > optimized.hsaco
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "a project"
+    (folder / "deps").mkdir(parents=True)
+    (folder / "capture").mkdir()
+    for name, text in {
+        "Makefile": MAKEFILE, "kernel_variant.cpp": "original\n", "compile_flags.rsp": '"-O3"\n',
+        "vfs.yaml": "",
+        "deps/header": "header\n", "optimized.hsaco": "of the user", "capture/large": "not copied",
+    }.items():  # fmt: skip
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def builder(project, tmp_path):
+    (tmp_path / "work").mkdir()
+    return Builder(project, tmp_path / "work", 2, 60.0)
+
+
+def test_a_source_is_built_with_the_projects_flags_and_its_own(builder, project, tmp_path):
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    assert builder.build(b"mine\n", ".hip", ["-DA=b c", '-DQ="x"']) == (
+        b'mine\n"-O3"\n"-DA=b c"\n"-DQ=\\"x\\""\nheader\n'
+    )
+    assert builder.build(b"mine\n", ".cpp", []) == b'mine\n"-O3"\nheader\n'  # no flag is left from before
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+    assert not list((tmp_path / "work").rglob("large"))
+
+
+def test_many_builds_at_once_do_not_meet(builder):
+    with ThreadPoolExecutor(6) as pool:
+        texts = [f"source {number}\n".encode() for number in range(24)]
+        built = list(pool.map(lambda text: builder.build(text, ".hip", []), texts))
+    assert built == [text + b'"-O3"\nheader\n' for text in texts]
+
+
+@pytest.mark.parametrize("text", [b"syntax", b"nothing"])
+def test_what_does_not_compile_says_why(builder, text):
+    with pytest.raises(NotBuiltError) as caught:
+        builder.build(text, ".hip", [])
+    assert str(caught.value) == (
+        "kernel_variant.cpp:1: error: bad" if text == b"syntax" else "it prints no message"
+    )
+    assert builder.build(b"mine\n", ".hip", []) == b'mine\n"-O3"\nheader\n'  # not what was built before
+
+
+def test_a_compiler_that_hangs_is_ended(project, tmp_path):
+    (tmp_path / "work").mkdir()
+    with pytest.raises(NotBuiltError, match=r"within 0.5 s"):
+        Builder(project, tmp_path / "work", 1, 0.5).build(b"hang", ".hip", [])
+
+
+def test_assembly_does_not_replace_a_source(builder):
+    with pytest.raises(NotBuiltError, match=r"kernel_variant\.cpp"):
+        builder.build(b"s_endpgm", ".s", [])
+
+
+def test_the_recipe_is_all_that_a_build_reads_but_the_source(builder, project, tmp_path):
+    def recipe():
+        return Builder(project, tmp_path / "work", 1, 60.0).recipe
+
+    (project / "kernel_variant.cpp").write_text("edited")
+    (project / "optimized.hsaco").write_text("built")
+    assert recipe() == builder.recipe
+    (project / "deps/header").write_text("another")
+    assert recipe() != builder.recipe
+
+
+def test_a_folder_without_a_source_cannot_build(tmp_path):
+    with pytest.raises(UsageError, match="no source"):
+        Builder(tmp_path, tmp_path, 1, 60.0)
+
+
+def test_a_source_that_cannot_be_read_is_not_built(tmp_path):
+    with pytest.raises(NotBuiltError, match="No such file"):
+        read_source(tmp_path / "none.hip")
+    with pytest.raises(NotBuiltError, match="Is a directory"):
+        read_source(tmp_path)

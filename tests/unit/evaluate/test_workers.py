@@ -1,0 +1,105 @@
+"""Which GPU a worker sees; what a worker tells; and that a replay ends that takes too much memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kerncap_stages.evaluate import workers
+from kerncap_stages.evaluate.memory_limit import MemoryLimit, measure_memory
+from kerncap_stages.evaluate.tasks import (
+    Result,
+    Setup,
+    Task,
+    read_result,
+    read_setup,
+    read_task,
+    write,
+)
+from kerncap_stages.evaluate.workers import choose_gpu, count_workers, list_gpus
+from kerncap_stages.replay.process import track
+from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.request import JudgeSettings
+
+
+@pytest.fixture(autouse=True)
+def four_gpus(monkeypatch, tmp_path):
+    """A machine with a CPU and four AMD GPUs."""
+    for number, simd_count in enumerate((0, 416, 416, 416, 416)):
+        node = tmp_path / "nodes" / str(number)
+        node.mkdir(parents=True)
+        (node / "properties").write_text(f"cpu_cores_count 0\nsimd_count {simd_count}\nmem_banks_count 1\n")
+    monkeypatch.setattr(workers, "_KFD_NODES", tmp_path / "nodes")
+    for name in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_each_worker_has_a_gpu_of_its_own_where_the_capture_had_its():
+    assert count_workers("hsa", is_software=False) == 4
+    seen = [choose_gpu("hsa", 1, place, is_software=False) for place in range(4)]
+    assert [each["ROCR_VISIBLE_DEVICES"].split(",")[1] for each in seen] == ["0", "1", "2", "3"]
+    assert all(sorted(each["ROCR_VISIBLE_DEVICES"].split(",")) == ["0", "1", "2", "3"] for each in seen)
+    assert choose_gpu("hsa", 0, 3, is_software=True) == {}
+
+
+def test_only_what_the_user_chose_is_used(monkeypatch):
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "3, 1,GPU-ab")
+    assert list_gpus("hsa") == ["3", "1", "GPU-ab"]
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2,0")
+    assert list_gpus("hsa") == ["GPU-ab", "3"]
+    assert choose_gpu("hsa", 0, 1, is_software=False) == {
+        "ROCR_VISIBLE_DEVICES": "3,GPU-ab",
+        "HIP_VISIBLE_DEVICES": "0,1",
+    }
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    assert [choose_gpu("cuda", 0, place, is_software=False) for place in range(3)] == [
+        {"CUDA_VISIBLE_DEVICES": each} for each in ("5,7", "7,5", "5,7")
+    ]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    assert choose_gpu("cuda", 0, 0, is_software=False) == {}
+
+
+def test_messages_are_read_as_they_were_written():
+    settings = JudgeSettings(Bounds(1e-3, None, 2), "fp32", timeout_s=5.0, seed=7)
+    setup = Setup("/a\nstore", False, settings, "machine", 20, True, 1, 2, 3)
+    task = Task(1, "capture", None, "/code", {"grid_blocks": [1, 2, 3]}, 2**32)
+    result = Result(1, True, "v", "c", ("because", "\udcff"), time={"ratio": 0.5}, kept=("key",))
+    assert read_setup(write(setup)) == setup
+    assert read_task(write(task)) == task
+    assert read_result(write(result)) == result
+    assert all(write(each).count(b"\n") == 1 for each in (setup, task, result))
+
+
+def test_a_worker_of_another_version_is_noticed():
+    setup = Setup("/store", False, JudgeSettings(), "machine", 20, False, 1, 2, 3, version=99)
+    with pytest.raises(ValueError, match="version 99"):
+        read_setup(write(setup))
+
+
+def run_with(limit_bytes, size_bytes):
+    program = f"import time; kept = bytearray({size_bytes}); print('made', flush=True); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    with process, track(process), MemoryLimit(limit_bytes) as limit:
+        process.stdout.readline()
+        try:
+            process.wait(60 if 0 < limit_bytes < size_bytes else 0.3)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return limit.exceeded
+
+
+def test_a_replay_that_takes_too_much_memory_ends():
+    assert run_with(64 << 20, 128 << 20)
+
+
+def test_others_go_on():
+    assert not run_with(512 << 20, 1 << 20)
+    assert not run_with(0, 128 << 20)
+
+
+def test_memory_of_a_process_that_ended_is_none():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    assert measure_memory(process.pid) == 0
