@@ -33,6 +33,7 @@ PARTS = (
     "store_objects",
     "start_up",
     "edit_loop",
+    "evaluate_variants",
     "engine",
     "triton_launches",
 )

@@ -38,6 +38,8 @@ def test_every_row_of_the_store_is_there():
         "start.page",
         "start.many",
         "engine.alu",
+        "evaluate.speed",
+        "evaluate.workers",
     ):
         assert f"{name} " in listed
     assert "cannot be loaded" not in listed
