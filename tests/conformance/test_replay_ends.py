@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -17,11 +18,19 @@ from stages import executable
 _PF_EXITING = 0x4  # include/linux/sched.h, of the flags in /proc/PID/stat
 
 
+def list_children(stage):
+    """List the processes that the threads of a stage started."""
+    found = []
+    for thread in Path(f"/proc/{stage.pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += thread.read_text().split()
+    return found
+
+
 def replayer_at_work(stage: subprocess.Popen) -> str:
     """Process ID of the stage's replayer, once its runtime has started its threads."""
-    children = Path(f"/proc/{stage.pid}/task/{stage.pid}/children")
     deadline = time.monotonic() + 60
-    while not (replayers := [pid for pid in children.read_text().split() if is_at_work(pid)]):
+    while not (replayers := [pid for pid in list_children(stage) if is_at_work(pid)]):
         assert time.monotonic() < deadline
         os.sched_yield()
     return replayers[0]
@@ -177,7 +186,7 @@ def test_a_replayer_that_the_system_kills_says_nothing_of_the_kernel(hung, stage
     ends_at = time.monotonic() + 60
     while hung.poll() is None:
         assert time.monotonic() < ends_at
-        for pid in Path(f"/proc/{hung.pid}/task/{hung.pid}/children").read_text().split():
+        for pid in list_children(hung):
             if is_at_work(pid):
                 os.kill(int(pid), signal.SIGKILL)
     err = (tmp_path / "errors").read_text()
