@@ -108,9 +108,14 @@ class NvrtcTool:
 
 
 def keep_shaping_nvrtc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the flags that affect the code: nvcc's, and those of NVRTC alone."""
-    own = (word for word in command.arguments[1:] if _NVRTC_ALONE.fullmatch(word))
-    return (*keep_shaping_nvcc_flags(command, defines), *own)
+    """Return the flags that affect the code, each in one word with its value."""
+    kept: list[str] = []
+    for word in keep_shaping_nvcc_flags(command, defines):
+        if word.startswith("-") or kept[-1] in ("-isystem", "-include"):
+            kept.append(word)
+        else:
+            kept[-1] += f"={word}"
+    return (*kept, *(word for word in command.arguments[1:] if _NVRTC_ALONE.fullmatch(word)))
 
 
 def find_unsafe_nvrtc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:

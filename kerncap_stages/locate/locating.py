@@ -77,7 +77,8 @@ def run_locate(
         else:
             manifest = _search(store, capture, capture_digest, options, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])
-    store.actions.put(options.make_key(capture_digest), digest)
+    if capture.kernel.rtc is None or _rank(manifest) > 0:  # else a compiler that is installed later may do it
+        store.actions.put(options.make_key(capture_digest), digest)
     return digest, manifest
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import weakref
 from types import FunctionType
 from typing import Any
 
@@ -11,9 +12,8 @@ from . import launches
 from .configurations import record_named_configuration
 from .files import RECORD_SUFFIX, exists, report
 
-_unrecorded: dict[
-    int, Any
-] = {}  # by their ids, selected kernels of torch's cache that Triton has not made here
+# Selected kernels of torch's cache that Triton has not made here.
+_unrecorded: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def watch(module: Any, is_whole: bool, is_brief: bool) -> None:
@@ -50,7 +50,7 @@ def _wrap_launchers(made: Any, is_whole: bool, is_brief: bool) -> None:
         try:
             if is_whole and digest is not None and launches.is_selected(name):
                 if not exists(digest + RECORD_SUFFIX):
-                    _unrecorded[id(self)] = self
+                    _unrecorded.add(self)
                 return _watch_launches(launcher, name, digest, self.compile_meta)
         except Exception:
             report(f"the arguments of {_name(self)} cannot be recorded")
@@ -85,7 +85,8 @@ def _compile_again_behind(tuner: Any) -> None:
     def precompile_and_record(self: Any, *args: Any, **kwargs: Any) -> Any:
         done = precompile(self, *args, **kwargs)
         for result in getattr(self, "compile_results", None) or ():
-            if _unrecorded.pop(id(result), None) is not None:
+            if result in _unrecorded:
+                _unrecorded.discard(result)
                 try:
                     self._reload_kernel()._precompile_config(result.config)
                 except Exception:
