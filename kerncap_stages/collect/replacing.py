@@ -94,7 +94,7 @@ class Replaced:
     """What became of one kernel in one process."""
 
     dispatches: int = 0  # in which the variant ran
-    kept: int = 0  # in which the captured kernel ran: the variant is not for their launch
+    kept: int = 0  # in which the captured kernel ran: the variant is not for their launch, or failed (CUDA)
     other_shape: tuple[Dim3, Dim3] | None = None  # of the latest of these: the grid in blocks, the block
     loaded: int = 0  # code objects in which it was replaced
     other_code: int = 0  # code objects that have a kernel of this name, and are not the captured one

@@ -54,15 +54,16 @@ CUDA_KERNEL_NODE_PARAMS with(const Variant& variant, const VariantLaunch& launch
   return parameters;
 }
 
-// What stands for the kernel of a node. Null: no variant.
-Variant* variant_for(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
+// The kernel of a node. Null: it is not replaced.
+const Kernel* replaced_in(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
   const Kernel* kernel = kernel_named_by(parameters);
-  return kernel == nullptr || kernel->rule == k_no_rule ? nullptr : tool()->replacements.of(*kernel);
+  return kernel == nullptr || kernel->rule == k_no_rule ? nullptr : kernel;
 }
 
-std::optional<VariantLaunch> fit_in_graph(const Variant& variant, const LaunchCall& asked) noexcept {
+// `variant` null: there is none, and the collector has been told why.
+std::optional<VariantLaunch> fit_in_graph(const Variant* variant, const LaunchCall& asked) noexcept {
   // Constants change between two launches of a graph, and within one: nothing copies them there.
-  return variant.constants.empty() ? fit(variant, asked) : std::nullopt;
+  return variant != nullptr && variant->constants.empty() ? fit(*variant, asked) : std::nullopt;
 }
 
 }  // namespace
@@ -85,12 +86,13 @@ void GraphVariants::lend(CUgraph graph, CUgraphNode outer, Call& call) noexcept 
     for (const CUgraph inner : graphs_within(node, type)) lend(inner, where, call);
     CUDA_KERNEL_NODE_PARAMS parameters{};
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || driver().cuGraphKernelNodeGetParams_v2(node, &parameters) != CUDA_SUCCESS) continue;
-    Variant* const variant = variant_for(parameters);
-    if (variant == nullptr) continue;
+    const Kernel* const kernel = replaced_in(parameters);
+    if (kernel == nullptr) continue;
+    const Variant* const variant = tool()->replacements.of(*kernel);
     LaunchCall asked = read(parameters);
     read_attributes(node, asked);
-    Node& made = call.nodes.emplace_back(Node{where, node, variant->rule, false, true, asked});
-    const std::optional<VariantLaunch> launch = fit_in_graph(*variant, asked);
+    Node& made = call.nodes.emplace_back(Node{where, node, kernel->rule, false, true, asked});
+    const std::optional<VariantLaunch> launch = fit_in_graph(variant, asked);
     if (!launch) continue;
     const CUDA_KERNEL_NODE_PARAMS wanted = with(*variant, *launch, parameters);
     made.is_replaced = driver().cuGraphKernelNodeSetParams_v2(node, &wanted) == CUDA_SUCCESS;
@@ -177,14 +179,15 @@ void GraphVariants::node_set(CUgraphExec executable, CUgraphNode node, const CUD
     }
   }
   std::optional<Node> made;
-  if (Variant* const variant = variant_for(parameters); variant != nullptr) {
+  if (const Kernel* const kernel = replaced_in(parameters); kernel != nullptr) {
+    const Variant* const variant = tool()->replacements.of(*kernel);
     LaunchCall asked = read(parameters);
     if (before) {   // attributes stay as they are, and the graph that could be asked for them may be gone
       asked.cooperative = before->asked.cooperative;
       std::ranges::copy(before->asked.cluster, asked.cluster);
     }
-    made = Node{before ? before->outer : node, node, variant->rule, false, !before || before->is_enabled, asked};
-    if (const std::optional<VariantLaunch> launch = fit_in_graph(*variant, asked)) {
+    made = Node{before ? before->outer : node, node, kernel->rule, false, !before || before->is_enabled, asked};
+    if (const std::optional<VariantLaunch> launch = fit_in_graph(variant, asked)) {
       const CUDA_KERNEL_NODE_PARAMS wanted = with(*variant, *launch, parameters);
       made->is_replaced = driver().cuGraphExecKernelNodeSetParams_v2(executable, node, &wanted) == CUDA_SUCCESS;
     }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
@@ -17,6 +18,17 @@ std::mutex g_trial_mutex;
 thread_local const Variant* t_tried = nullptr;    // by this thread, now
 thread_local constinit CUlaunchConfig t_config{};  // of a cuLaunchKernelEx under way
 
+// Why the captured kernel runs in a launch under way.
+struct Failure {
+  enum class Kind { ignored, untried, constants };
+  Kind kind = Kind::ignored;
+  Variant* variant = nullptr;
+  std::uint64_t module = 0;
+  const char* what = nullptr;
+  CUresult status = CUDA_SUCCESS;
+};
+thread_local constinit Failure t_failure{};
+
 template <typename Parameters>
 void put(void* parameters, const Variant& variant, const VariantLaunch& launch) noexcept {
   auto& to = *static_cast<Parameters*>(parameters);
@@ -30,46 +42,79 @@ void put(void* parameters, const Variant& variant, const VariantLaunch& launch) 
   to.sharedMemBytes = launch.dynamic_shared_bytes;
 }
 
-// Which function a launch becomes that asks for the captured one, on a stream of our own that is recorded. None: the driver
-// refuses such a launch.
-std::optional<CUfunction> record(const LaunchCall& asked, const Variant& variant, const VariantLaunch& launch) noexcept {
+// A launch that asks for the captured function, on a stream of our own that is recorded.
+struct Recorded {
+  CUfunction function = nullptr;   // that it launches
+  const char* what = nullptr;      // could not be done
+  CUresult status = CUDA_SUCCESS;
+};
+Recorded record(const LaunchCall& asked, const Variant& variant, const VariantLaunch& launch) noexcept {
+  Recorded made;
+  const auto is_done = [&made](const char* what, CUresult status) {
+    if (status != CUDA_SUCCESS && made.what == nullptr) made.what = what, made.status = status;
+    return made.what == nullptr;
+  };
   CUstream stream = nullptr;
-  if (driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return std::nullopt;
+  if (!is_done("making a stream", driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))) return made;
   CUgraph graph = nullptr;
-  std::optional<CUfunction> recorded;
-  if (driver().cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS) {
+  if (is_done("recording a stream", driver().cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED))) {
     const auto& grid = launch.grid_blocks;
     const auto& block = launch.block;
     t_tried = &variant;
     const CUresult launched = driver().cuLaunchKernel(variant.captured, grid[0], grid[1], grid[2], block[0], block[1], block[2],
                                                       launch.dynamic_shared_bytes, stream, asked.parameters, asked.extra);
     t_tried = nullptr;
+    (void)is_done("recording a launch", launched);
     std::size_t count = 1;
     CUgraphNode node = nullptr;
     CUDA_KERNEL_NODE_PARAMS parameters{};
-    const bool is_made = driver().cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS && launched == CUDA_SUCCESS;
-    if (is_made && driver().cuGraphGetNodes(graph, &node, &count) == CUDA_SUCCESS && count == 1 &&
-        driver().cuGraphKernelNodeGetParams_v2(node, &parameters) == CUDA_SUCCESS) {
-      recorded = parameters.func;
+    if (is_done("ending the recording", driver().cuStreamEndCapture(stream, &graph)) &&
+        is_done("reading the recorded graph", driver().cuGraphGetNodes(graph, &node, &count)) &&
+        is_done("reading the recorded launch",
+                count == 1 ? driver().cuGraphKernelNodeGetParams_v2(node, &parameters) : CUDA_ERROR_NOT_FOUND)) {
+      made.function = parameters.func;
     }
   }
   if (graph != nullptr) driver().cuGraphDestroy(graph);
   driver().cuStreamDestroy_v2(stream);
-  return recorded;
+  return made;
 }
 
-bool is_possible(const LaunchCall& asked, const Variant& variant, const VariantLaunch& launch) noexcept {
+// Tries it unless an earlier launch did. False: `failure` says why.
+bool is_possible(const LaunchCall& asked, const Variant& variant, const VariantLaunch& launch, Failure& failure) noexcept {
   if (g_trial.load(std::memory_order_relaxed) == Trial::unknown) {
     const std::lock_guard lock(g_trial_mutex);
-    const RelaxedMode relaxed;
-    CUcontext current = nullptr;
-    driver().cuCtxGetCurrent(&current);
-    std::optional<Entered> entered;
-    if (variant.context != current) entered.emplace(variant.context);
-    const std::optional<CUfunction> recorded = record(asked, variant, launch);
-    if (recorded) g_trial.store(*recorded == variant.function ? Trial::works : Trial::fails);
+    if (g_trial.load() == Trial::unknown) {
+      const RelaxedMode relaxed;
+      CUcontext current = nullptr;
+      driver().cuCtxGetCurrent(&current);
+      std::optional<Entered> entered;
+      if (variant.context != current) entered.emplace(variant.context);
+      const Recorded recorded = record(asked, variant, launch);
+      if (recorded.what == nullptr) {
+        g_trial.store(recorded.function == variant.function ? Trial::works : Trial::fails);
+      } else {
+        failure.kind = Failure::Kind::untried;   // the next launch tries again
+        failure.what = recorded.what;
+        failure.status = recorded.status;
+        return false;
+      }
+    }
   }
+  failure.kind = Failure::Kind::ignored;
   return g_trial.load(std::memory_order_relaxed) == Trial::works;
+}
+
+std::string explain(const Failure& failure) {
+  switch (failure.kind) {
+    case Failure::Kind::ignored:
+      return "the driver does not launch what is put in the kernel's place with " + cupti().path;
+    case Failure::Kind::untried:
+      return describe("whether the driver launches what is put in the kernel's place could not be tried: " + std::string(failure.what),
+                      failure.status);
+    default:
+      return describe("copying the program's constants", failure.status);
+  }
 }
 
 }  // namespace
@@ -78,16 +123,12 @@ Redirected redirect(CUpti_CallbackId call, void* parameters, const Kernel& kerne
                     Variant& variant) noexcept {
   const std::optional<VariantLaunch> launch = fit(variant, asked);
   if (!launch) return Redirected::kept;
-  if (!is_possible(asked, variant, *launch)) {
-    if (g_trial.load() == Trial::fails && !variant.is_told.exchange(true)) {
-      tool()->replacements.fail(kernel.rule, kernel.module,
-                                "the driver does not launch what is put in the kernel's place with " + cupti().path);
-    }
-    return Redirected::no;
-  }
-  if (core::Result<void> copied = copy_constants(variant, asked.stream); !copied) {
-    if (!variant.is_told.exchange(true)) tool()->replacements.fail(kernel.rule, kernel.module, copied.error().message);
-    return Redirected::no;
+  t_failure = {.variant = &variant, .module = kernel.module};
+  if (!is_possible(asked, variant, *launch, t_failure)) return Redirected::failed;
+  if (const CUresult copied = copy_constants(variant, asked.stream); copied != CUDA_SUCCESS) {
+    t_failure.kind = Failure::Kind::constants;
+    t_failure.status = copied;
+    return Redirected::failed;
   }
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
@@ -114,9 +155,14 @@ Redirected redirect(CUpti_CallbackId call, void* parameters, const Kernel& kerne
       break;
     }
     default:
-      return Redirected::no;
+      return Redirected::kept;
   }
   return Redirected::yes;
+}
+
+void tell_failure() noexcept {
+  Variant& variant = *t_failure.variant;
+  if (!variant.is_told.exchange(true)) tool()->replacements.fail(variant.rule, t_failure.module, explain(t_failure));
 }
 
 void redirect_trial(CUpti_CallbackId call, void* parameters) noexcept {

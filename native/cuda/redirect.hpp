@@ -9,8 +9,8 @@
 namespace kerncap::cuda {
 
 enum class Redirected {
-  no,      // the collector has been told why, or the driver refuses the launch
-  kept,    // the variant is not for such launches
+  kept,     // the captured kernel runs: the variant is not for such launches
+  failed,   // likewise, for a reason that tell_failure() tells
   yes,
 };
 
@@ -20,6 +20,9 @@ enum class Redirected {
 // recorded and never runs; where it does not, nothing is replaced, and the collector is told.
 [[nodiscard]] Redirected redirect(CUpti_CallbackId call, void* parameters, const Kernel& kernel, const LaunchCall& asked,
                                   Variant& variant) noexcept;
+// At the end of a call of which redirect() said that it failed, on the same thread, where the driver has taken the launch: what it
+// refuses, the variant could not run either. Tells the collector once for each variant.
+void tell_failure() noexcept;
 // At the entry of a call of ours: the one that is recorded.
 void redirect_trial(CUpti_CallbackId call, void* parameters) noexcept;
 

@@ -39,8 +39,9 @@ const Kernel* find_kernel(const LaunchCall& launch, const CUpti_CallbackData& da
   return state.modules.resolve(launch.function, data.symbolName, context);
 }
 
-// The correlation data of a launch under way: its rule, from 1, and whether the captured kernel runs.
+// The correlation data of a launch under way: its rule, from 1, whether the captured kernel runs, and whether it is told why.
 constexpr std::uint64_t k_is_kept = 1u << 16;
+constexpr std::uint64_t k_has_failed = 1u << 17;
 static_assert(capture::k_max_rules < k_is_kept);
 
 void begin_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
@@ -51,11 +52,12 @@ void begin_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcep
   if (kernel == nullptr || kernel->rule == k_no_rule) return;
   const Inside inside;
   if (is_recording(launch.stream)) return;   // into a graph: that gets the variant when it is made executable
-  Variant* const variant = tool()->replacements.of(*kernel);
-  if (variant == nullptr) return;
-  const Redirected redirected = redirect(call, const_cast<void*>(data.functionParams), *kernel, launch, *variant);
-  if (redirected == Redirected::no) return;
-  *data.correlationData = (kernel->rule + 1) | (redirected == Redirected::kept ? k_is_kept : 0);
+  Variant* const variant = tool()->replacements.of(*kernel);   // null: the collector has been told why
+  const Redirected redirected = variant == nullptr
+                                    ? Redirected::kept
+                                    : redirect(call, const_cast<void*>(data.functionParams), *kernel, launch, *variant);
+  *data.correlationData = (kernel->rule + std::uint64_t{1}) | (redirected == Redirected::yes ? 0 : k_is_kept) |
+                          (redirected == Redirected::failed ? k_has_failed : 0);
 }
 
 void end_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
@@ -67,6 +69,10 @@ void end_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept 
     control.replaced[rule - 1].fetch_add(1, std::memory_order_relaxed);
   } else {
     capture::keep_captured(control, rule - 1, shape_of(read_launch(call, data.functionParams)));
+  }
+  if ((begun & k_has_failed) != 0) {
+    const Inside inside;
+    tell_failure();
   }
 }
 

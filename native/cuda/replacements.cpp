@@ -164,15 +164,17 @@ std::optional<VariantLaunch> fit(const Variant& variant, const LaunchCall& asked
   return wanted <= most ? std::optional(made) : std::nullopt;
 }
 
-Result<void> copy_constants(const Variant& variant, CUstream stream) noexcept {
-  if (variant.constants.empty()) return {};
-  return in_context(variant.context, [&]() -> Result<void> {
+CUresult copy_constants(const Variant& variant, CUstream stream) noexcept {
+  CUresult status = CUDA_SUCCESS;
+  if (variant.constants.empty()) return status;
+  (void)in_context(variant.context, [&]() -> Result<void> {
     for (const Variant::Copy& copy : variant.constants) {
-      const CUresult status = driver().cuMemcpyDtoDAsync_v2(copy.to, copy.from, copy.bytes, stream);
-      if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("copying the program's constants", status)};
+      status = driver().cuMemcpyDtoDAsync_v2(copy.to, copy.from, copy.bytes, stream);
+      if (status != CUDA_SUCCESS) break;
     }
     return {};
   });
+  return status;
 }
 
 bool Replacements::takes(std::uint64_t module, std::uint32_t rule, std::span<const std::byte> cubin) noexcept {

@@ -59,7 +59,7 @@ struct VariantLaunch {
 // None: the variant is not for this launch, or the device cannot run it so.
 [[nodiscard]] std::optional<VariantLaunch> fit(const Variant& variant, const LaunchCall& asked) noexcept;
 // Before the variant runs on this stream: constants that the program sets are set in the variant, too.
-[[nodiscard]] core::Result<void> copy_constants(const Variant& variant, CUstream stream) noexcept;
+[[nodiscard]] CUresult copy_constants(const Variant& variant, CUstream stream) noexcept;
 
 class Replacements {
  public:

@@ -174,15 +174,19 @@ def _describe(variant: ChosenVariant, run: ReplacedRun, found: Replaced) -> Iter
         yield f"{name}: nothing was replaced: {_explain(run, found)}"
     if found.kept:
         grid, block = found.other_shape or ((0, 0, 0), (0, 0, 0))
+        why = (
+            "where the variant could not run"
+            if found.failures
+            else "whose launch the variant does not support"
+        )
         yield (
-            f"{name}: the captured kernel ran in {_count(found.kept, 'dispatch')} whose launch the variant "
-            f"does not support; the latest had {format_shape(grid)} blocks of {format_shape(block)} "
-            "work-items"
+            f"{name}: the captured kernel ran in {_count(found.kept, 'dispatch')} {why}; the latest had "
+            f"{format_shape(grid)} blocks of {format_shape(block)} work-items"
         )
     if found.other_code and found.dispatches:
         yield f"{name}: left alone in {count(found.other_code, 'code object')}: {_OTHER_CODE}"
     for reason in dict.fromkeys(found.failures):
-        yield f"{name}: the variant could not be loaded, and the captured kernel ran: {reason}"
+        yield f"{name}: the variant could not run, and the captured kernel did: {reason}"
     for process in run.processes:
         if process.lost:
             yield f"process {process.process_id}: it closed the connection; what it ran is not known"
@@ -202,7 +206,7 @@ def _explain(run: ReplacedRun, found: Replaced) -> str:
     if found.other_code:
         return _OTHER_CODE
     if found.failures:
-        return "the variant could not be loaded"
+        return "the variant could not run"
     return "no code object that the program loaded has this kernel"
 
 

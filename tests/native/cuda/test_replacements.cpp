@@ -170,6 +170,24 @@ void its_code_uses_the_programs_variables() {
   CHECK(halves[0] == static_cast<std::uint32_t>(k_bias) && halves[1] == static_cast<std::uint32_t>(k_bias >> 32));
 }
 
+// One failure, with these words.
+bool has_told_once(Collector& collector, std::string_view words) {
+  const Heard heard = collector.heard();
+  return heard.reasons.size() == 1 && heard.reasons[0].find(words) != std::string::npos;
+}
+
+void constants_that_cannot_be_copied_are_told(Collector& collector) {
+  const auto copies = std::exchange(driver_stub().cuMemcpyDtoDAsync_v2,
+                                    [](CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { return CUDA_ERROR_LAUNCH_FAILED; });
+  CHECK(run(1, 1, 0, nullptr, CUDA_ERROR_LAUNCH_FAILED).f == k_captured);
+  CHECK(collector.heard().reasons.empty() && counted() == Counts{0, 0});
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(counted() == Counts{0, 2});
+  CHECK(has_told_once(collector, "copying the program's constants"));
+  driver_stub().cuMemcpyDtoDAsync_v2 = copies;
+}
+
 void constants_are_copied_before_each_launch() {
   g_copies.clear();
   (void)run(1, 1);
@@ -366,9 +384,39 @@ void a_variant_has_a_launch_of_its_own() {
 void a_driver_that_launches_something_else_is_found_out(Collector& collector) {
   CHECK(run(1, 1).f == k_captured);
   CHECK(run(1, 1).f == k_captured);
-  CHECK(counted() == Counts{0, 0});
-  const Heard heard = collector.heard();
-  CHECK(heard.reasons.size() == 1 && heard.reasons[0].find("does not launch what is put") != std::string::npos);
+  CHECK(counted() == Counts{0, 2});
+  CHECK(has_told_once(collector, "does not launch what is put"));
+}
+
+// The trial gives no answer then: the next launch tries again.
+void a_trial_that_the_driver_refuses_is_told(Collector& collector) {
+  const auto makes_streams = std::exchange(driver_stub().cuStreamCreate, [](CUstream*, unsigned) { return CUDA_ERROR_OUT_OF_MEMORY; });
+  CHECK(run(1, 1, 0, nullptr, CUDA_ERROR_OUT_OF_MEMORY).f == k_captured);   // nor does the program's launch run
+  CHECK(collector.heard().reasons.empty() && counted() == Counts{0, 0});
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(counted() == Counts{0, 2});
+  CHECK(has_told_once(collector, "could not be tried: making a stream"));
+  driver_stub().cuStreamCreate = makes_streams;
+  driver_stub().cuLaunchKernel = [](CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
+                                    void**) { return CUDA_ERROR_INVALID_VALUE; };
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(counted() == Counts{0, 1});
+  driver_stub().cuLaunchKernel = launch_ours;
+  CHECK(run(1, 1).f == k_variant);
+  CHECK(counted() == Counts{1, 0});
+  CHECK(has_told_once(collector, "could not be tried: making a stream"));
+}
+
+void a_variant_that_does_not_load_leaves_the_captured_kernel(Collector& collector) {
+  driver_stub().cuModuleLoadDataEx = [](CUmodule*, const void*, unsigned, CUjit_option*, void**) { return CUDA_ERROR_INVALID_IMAGE; };
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(run(1, 1).f == k_captured);
+  CHECK(counted() == Counts{0, 2});
+  CHECK(has_told_once(collector, "loading the variant"));
+  fill_graph_calls();
+  launch(instantiate(CUDA_SUCCESS, k_captured, 4));
+  CHECK(counted() == Counts{0, 1});
 }
 
 }  // namespace
@@ -404,6 +452,10 @@ int main(int argc, char** argv) {
   const std::uint32_t module = load_cubin(cubin);
   if (!g_honest) {
     a_driver_that_launches_something_else_is_found_out(collector);
+  } else if (way == "--refused") {
+    a_trial_that_the_driver_refuses_is_told(collector);
+  } else if (way == "--unloadable") {
+    a_variant_that_does_not_load_leaves_the_captured_kernel(collector);
   } else if (has_own_launch) {
     a_variant_has_a_launch_of_its_own();
     a_graph_has_the_variant(2);
@@ -413,6 +465,7 @@ int main(int argc, char** argv) {
     a_launch_runs_the_variant(collector);
     its_code_uses_the_programs_variables();
     constants_are_copied_before_each_launch();
+    constants_that_cannot_be_copied_are_told(collector);
     what_does_not_fit_runs_the_captured_kernel();
     a_cooperative_launch_has_all_blocks_at_once();
     a_recording_keeps_the_captured_kernel();
