@@ -215,12 +215,7 @@ Variant* Replacements::of(const Kernel& kernel) noexcept {
       found = m_variants[key] = loaded ? loaded.value() : nullptr;
     }
   }
-  if (*found != nullptr && (*found)->is_stale.load(std::memory_order_relaxed)) {
-    const std::lock_guard loading(m_loading);
-    const RelaxedMode relaxed;
-    (*found)->is_stale.store(false);
-    (void)in_context((*found)->context, [&]() -> Result<void> { return carry_settings(**found), Result<void>(); });
-  }
+  if (*found != nullptr) carry_settings(**found);
   return *found;
 }
 
@@ -235,25 +230,33 @@ Result<Variant*> Replacements::load(const Kernel& kernel) {
   Result<std::vector<CUdeviceptr>> variables = find_variables(kernel.handle, *how);
   if (!variables) return variables.error();
   Variant* variant = take_idle(kernel, variables.value());
+  std::unique_ptr<Variant> made;
   if (variant == nullptr) {
-    auto made = std::make_unique<Variant>();
-    made->how = how;
-    made->rule = kernel.rule;
-    made->context = kernel.context;
-    made->variables = std::move(variables.value());
-    if (Result<void> loaded = load_code(kernel, *made); !loaded) {
-      if (made->module != nullptr) driver().cuModuleUnload(made->module);
-      return loaded.error();
-    }
-    const std::lock_guard lock(m_mutex);
-    variant = m_all.emplace_back(std::move(made)).get();
+    made = std::make_unique<Variant>();
+    variant = made.get();
+    variant->how = how;
+    variant->rule = kernel.rule;
+    variant->context = kernel.context;
+    variant->variables = std::move(variables.value());
   }
-  Result<std::vector<Variant::Copy>> constants = find_constants(kernel, *variant);
-  if (!constants) return constants.error();
+  Result<void> loaded = made == nullptr ? Result<void>() : load_code(kernel, *variant);
+  Result<std::vector<Variant::Copy>> constants(std::vector<Variant::Copy>{});
+  if (loaded) constants = find_constants(kernel, *variant);
+  if (!loaded || !constants) {
+    if (made == nullptr) {
+      const std::lock_guard lock(m_mutex);
+      m_idle.push_back(variant);
+    } else if (variant->module != nullptr) {
+      driver().cuModuleUnload(variant->module);
+    }
+    return loaded ? constants.error() : loaded.error();
+  }
+  const std::lock_guard lock(m_mutex);   // other threads' settings are compared with what it stands for
   variant->constants = std::move(constants.value());
   variant->captured = kernel.function;
   variant->launched = kernel.launched;
-  variant->is_stale.store(true);
+  variant->settings.fetch_add(1);
+  if (made != nullptr) m_all.push_back(std::move(made));
   return variant;
 }
 
@@ -296,8 +299,18 @@ Result<void> Replacements::load_code(const Kernel& kernel, Variant& variant) {
   return Error{ErrorCode::unsupported, "the variant was compiled for other clusters (__cluster_dims__) than the program's kernel"};
 }
 
-// Nothing that fails here ends anything: a launch that needs what could not be set runs the captured kernel.
 void Replacements::carry_settings(Variant& variant) noexcept {
+  if (variant.carried.load() == variant.settings.load()) return;
+  const std::lock_guard loading(m_loading);
+  const std::uint32_t settings = variant.settings.load();
+  if (variant.carried.load() == settings) return;
+  const RelaxedMode relaxed;
+  (void)in_context(variant.context, [&]() -> Result<void> { return carry_each(variant), Result<void>(); });
+  variant.carried.store(settings);   // now, and as they were before: what was set meanwhile is carried by the next launch
+}
+
+// Nothing that fails here ends anything: a launch that needs what could not be set runs the captured kernel.
+void Replacements::carry_each(Variant& variant) noexcept {
   for (const CUfunction_attribute attribute : k_carried) {
     const int value = attribute_of(variant.captured, attribute);
     if (value != attribute_of(variant.function, attribute)) driver().cuFuncSetAttribute(variant.function, attribute, value);
@@ -326,7 +339,7 @@ void Replacements::setting_changed(const void* function, bool is_of_library) noe
   for (const auto& each : m_all) {
     const bool is_its = each->captured == function || each->launched == function;
     // A program may launch the function of a CUkernel, and set something of that.
-    if (is_its || (is_of_library && each->launched == each->captured)) each->is_stale.store(true);
+    if (is_its || (is_of_library && each->launched == each->captured)) each->settings.fetch_add(1);
   }
 }
 

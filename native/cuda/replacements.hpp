@@ -35,7 +35,7 @@ struct Variant {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUfunction captured = nullptr;          // the program's, which it stands for
-  const void* launched = nullptr;         // what launches of that name
+  const void* launched = nullptr;         // what the program's launches name: the same, or a CUkernel
   std::uint32_t max_threads = 0;          // of a block: also as its registers allow
   std::uint32_t static_shared = 0;        // bytes
   std::uint32_t most_shared = 0;          // bytes that the device has for a block
@@ -43,7 +43,8 @@ struct Variant {
   std::vector<CUdeviceptr> variables;     // the program's, that its code uses
   std::vector<Copy> constants;            // made before each launch
 
-  std::atomic<bool> is_stale{true};                 // the program has set something of the captured kernel since it was carried over
+  std::atomic<std::uint32_t> settings{1};           // how often the program has set something of the captured kernel, from 1
+  std::atomic<std::uint32_t> carried{0};            // of these, what holds for the variant now
   std::atomic<std::uint32_t> most_dynamic{0};       // bytes of shared memory that a launch may ask for
   std::atomic<bool> is_told{false};                 // why it does not run
 };
@@ -84,7 +85,9 @@ class Replacements {
   [[nodiscard]] core::Result<Variant*> load(const Kernel& kernel);
   [[nodiscard]] core::Result<void> load_code(const Kernel& kernel, Variant& variant);
   [[nodiscard]] Variant* take_idle(const Kernel& kernel, const std::vector<CUdeviceptr>& variables) noexcept;
+  // The program's settings, once a launch may use the variant: whoever else launches it meanwhile waits.
   void carry_settings(Variant& variant) noexcept;
+  void carry_each(Variant& variant) noexcept;
 
   capture::MappedFiles m_files;
   std::mutex m_loading;                   // held while the driver is called: never by what the driver calls

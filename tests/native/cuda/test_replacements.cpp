@@ -1,8 +1,11 @@
 // In replace mode launches run the variant. Driver and CUPTI are stubs (stub_cuda.hpp); this driver launches what a callback
 // has put into its parameters, unless it is told not to.
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <string_view>
+#include <thread>
 
 #include "stub_cuda.hpp"
 
@@ -25,6 +28,8 @@ int g_loads = 0;
 CUfunction g_recorded = nullptr;
 std::map<std::pair<CUfunction, CUfunction_attribute>, int> g_attributes;
 std::vector<std::string> g_copies;
+// 0: who next asks for the captured kernel's shared memory waits; 1: a thread does so; 2: it goes on.
+std::atomic<int> g_asking{-1};
 
 struct Node {
   CUfunction function = k_captured;
@@ -79,6 +84,10 @@ void fill_driver() {
   g_attributes[{k_variant, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}] = 48'000;
   g_attributes[{k_captured, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}] = 49'000;
   table.cuFuncGetAttribute = [](int* value, CUfunction_attribute attribute, CUfunction function) {
+    int before = 0;
+    if (function == k_captured && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && g_asking.compare_exchange_strong(before, 1)) {
+      while (g_asking.load() != 2) std::this_thread::yield();
+    }
     *value = g_attributes[{function, attribute}];
     return CUDA_SUCCESS;
   };
@@ -213,6 +222,32 @@ void what_does_not_fit_runs_the_captured_kernel() {
   CHECK(run(1, 64, k_optin_shared - 999).f == k_captured);   // it has 1,000 bytes of its own
   CHECK((g_attributes[{k_variant, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT}]) == 50);
   CHECK(counted() == Counts{2, 1});
+}
+
+// Two threads launch, first of all or after a setting; while one of them carries settings over, the other waits.
+void both_threads_launches_have_what_was_set(bool is_first) {
+  g_attributes[{k_captured, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}] = 59'000;
+  if (!is_first) {
+    cuFuncSetAttribute_params set{k_captured, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 59'000};
+    Call call(CUPTI_DRIVER_TRACE_CBID_cuFuncSetAttribute, &set);
+    call.enter();
+    call.leave();
+  }
+  g_asking = 0;
+  std::atomic<bool> has_ended{false};
+  CUfunction ran[2] = {};
+  std::thread one([&] { ran[0] = run(1, 64, 55'000).f; });
+  while (g_asking.load() != 1) std::this_thread::yield();
+  std::thread other([&] {
+    ran[1] = run(1, 64, 55'000).f;
+    has_ended = true;
+  });
+  for (int i = 0; i < 200 && !has_ended; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  g_asking = 2;
+  one.join();
+  other.join();
+  CHECK(ran[0] == k_variant && ran[1] == k_variant);
+  CHECK(counted() == Counts{2, 0});
 }
 
 void a_cooperative_launch_has_all_blocks_at_once() {
@@ -454,6 +489,8 @@ int main(int argc, char** argv) {
     a_driver_that_launches_something_else_is_found_out(collector);
   } else if (way == "--refused") {
     a_trial_that_the_driver_refuses_is_told(collector);
+  } else if (way == "--threads") {
+    both_threads_launches_have_what_was_set(true);
   } else if (way == "--unloadable") {
     a_variant_that_does_not_load_leaves_the_captured_kernel(collector);
   } else if (has_own_launch) {
@@ -466,6 +503,7 @@ int main(int argc, char** argv) {
     its_code_uses_the_programs_variables();
     constants_are_copied_before_each_launch();
     constants_that_cannot_be_copied_are_told(collector);
+    both_threads_launches_have_what_was_set(false);
     what_does_not_fit_runs_the_captured_kernel();
     a_cooperative_launch_has_all_blocks_at_once();
     a_recording_keeps_the_captured_kernel();
