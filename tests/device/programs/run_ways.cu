@@ -1,6 +1,6 @@
 // One kernel, launched on streams by three calls, out of a recorded graph and one that has this as a child, out of the body of a
-// conditional node, and in larger blocks with more shared memory than a kernel may have unasked; likewise in a child process. Prints what the first element of each buffer has become. With an
-// argument, reads a line and ends with that exit code.
+// conditional node, and in larger blocks with more shared memory than a kernel may have unasked; likewise in a child process.
+// Prints what the first element of each buffer has become. With an argument, reads a line and ends with that exit code.
 #include <cstdlib>
 #include <cstring>
 #include <string>
