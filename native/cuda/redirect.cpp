@@ -110,7 +110,7 @@ std::string explain(const Failure& failure) {
     case Failure::Kind::ignored:
       return "the driver does not launch what is put in the kernel's place with " + cupti().path;
     case Failure::Kind::untried:
-      return describe("whether the driver launches what is put in the kernel's place could not be tried: " + std::string(failure.what),
+      return describe(std::string("whether the driver launches what is put in the kernel's place could not be tried: ") + failure.what,
                       failure.status);
     default:
       return describe("copying the program's constants", failure.status);

@@ -20,8 +20,8 @@ enum class Redirected {
 // recorded and never runs; where it does not, nothing is replaced, and the collector is told.
 [[nodiscard]] Redirected redirect(CUpti_CallbackId call, void* parameters, const Kernel& kernel, const LaunchCall& asked,
                                   Variant& variant) noexcept;
-// At the end of a call of which redirect() said that it failed, on the same thread, where the driver has taken the launch: what it
-// refuses, the variant could not run either. Tells the collector once for each variant.
+// At the end of a call for which redirect() gave `failed`, on the same thread, if the driver has taken the launch: what it refuses,
+// the variant could not run either. Tells the collector once for each variant.
 void tell_failure() noexcept;
 // At the entry of a call of ours: the one that is recorded.
 void redirect_trial(CUpti_CallbackId call, void* parameters) noexcept;

@@ -159,7 +159,8 @@ std::optional<VariantLaunch> fit(const Variant& variant, const LaunchCall& asked
   const CUresult told = driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, variant.function, static_cast<int>(threads),
                                                                             made.dynamic_shared_bytes);
   if (told != CUDA_SUCCESS || driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) return std::nullopt;
-  const auto most = std::uint64_t{positive(blocks)} * positive(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  const std::uint32_t processors = positive(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  const auto most = std::uint64_t{positive(blocks)} * processors;
   const auto wanted = std::uint64_t{made.grid_blocks[0]} * made.grid_blocks[1] * made.grid_blocks[2];
   return wanted <= most ? std::optional(made) : std::nullopt;
 }
@@ -195,7 +196,17 @@ void Replacements::fail(std::uint32_t rule, std::uint64_t module, const std::str
       messages::Replaced{.module = module, .rule = rule, .outcome = ReplaceOutcome::failed, .reason = reason});
 }
 
+void Replacements::doubt(const Kernel& kernel) noexcept {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (!m_doubted.emplace(kernel.module, kernel.rule).second) return;
+  }
+  fail(kernel.rule, kernel.module,
+       "several modules that differ have a kernel of this name, and the driver does not tell which of them was launched");
+}
+
 Variant* Replacements::of(const Kernel& kernel) noexcept {
+  if (!kernel.is_certain) return doubt(kernel), nullptr;
   const std::pair key{kernel.module, kernel.rule};
   const auto find = [&]() -> std::optional<Variant*> {
     const std::lock_guard lock(m_mutex);
@@ -223,10 +234,6 @@ Variant* Replacements::of(const Kernel& kernel) noexcept {
 Result<Variant*> Replacements::load(const Kernel& kernel) {
   const capture::Replacement* const how = tool()->channel->replacement(kernel.rule);
   if (how == nullptr) return Error{ErrorCode::not_found, "the collector did not say what replaces it"};
-  if (!kernel.is_certain) {
-    return Error{ErrorCode::unsupported, "several modules that differ have a kernel of this name, and the driver does not tell "
-                                         "which of them was launched"};
-  }
   Result<std::vector<CUdeviceptr>> variables = find_variables(kernel.handle, *how);
   if (!variables) return variables.error();
   Variant* variant = take_idle(kernel, variables.value());
@@ -279,7 +286,8 @@ Result<void> Replacements::load_code(const Kernel& kernel, Variant& variant) {
   code.push_back({});   // PTX ends with a zero byte
   if (Result<void> connected = connect(code, how, variant.variables); !connected) return connected;
   const LoadsOwn own;
-  Result<void> done = checked("loading the variant", driver().cuModuleLoadDataEx(&variant.module, code.data(), 0, nullptr, nullptr));
+  Result<void> done = checked("loading the variant",
+                              driver().cuModuleLoadDataEx(&variant.module, code.data(), 0, nullptr, nullptr));
   if (!done) return done;
   done = checked("the variant's kernel " + how.symbol,
                  driver().cuModuleGetFunction(&variant.function, variant.module, how.symbol.c_str()));
@@ -321,8 +329,9 @@ void Replacements::carry_each(Variant& variant) noexcept {
   std::uint32_t wanted = positive(attribute_of(variant.captured, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
   if (own != capture::k_no_bytes) wanted = std::max(wanted, own);
   wanted = std::min(wanted, room);
-  const bool is_set = wanted > before && driver().cuFuncSetAttribute(variant.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                                      static_cast<int>(wanted)) == CUDA_SUCCESS;
+  constexpr CUfunction_attribute k_most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+  const bool is_set =
+      wanted > before && driver().cuFuncSetAttribute(variant.function, k_most, static_cast<int>(wanted)) == CUDA_SUCCESS;
   variant.most_dynamic.store(is_set ? wanted : before);
   std::optional<CUfunc_cache> preferred;
   {
@@ -353,6 +362,7 @@ void Replacements::cache_preferred(const void* function, bool is_of_library, CUf
 
 void Replacements::module_gone(std::uint64_t module) noexcept {
   const std::lock_guard lock(m_mutex);
+  std::erase_if(m_doubted, [&](const auto& each) { return each.first == module; });
   std::erase_if(m_variants, [&](const auto& item) {
     if (item.first.first != module) return false;
     if (item.second != nullptr) m_idle.push_back(item.second);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -82,6 +83,8 @@ class Replacements {
   void cache_preferred(const void* function, bool is_of_library, CUfunc_cache config) noexcept;
 
  private:
+  // A kernel of which it is not known whether it is this module's: others of the module's may be known.
+  void doubt(const Kernel& kernel) noexcept;
   [[nodiscard]] core::Result<Variant*> load(const Kernel& kernel);
   [[nodiscard]] core::Result<void> load_code(const Kernel& kernel, Variant& variant);
   [[nodiscard]] Variant* take_idle(const Kernel& kernel, const std::vector<CUdeviceptr>& variables) noexcept;
@@ -93,6 +96,7 @@ class Replacements {
   std::mutex m_loading;                   // held while the driver is called: never by what the driver calls
   std::mutex m_mutex;                     // never while the driver is called
   std::map<std::pair<std::uint64_t, std::uint32_t>, Variant*> m_variants;   // by module and rule; null: it could not be loaded
+  std::set<std::pair<std::uint64_t, std::uint32_t>> m_doubted;              // likewise, once that was told
   std::vector<std::unique_ptr<Variant>> m_all;
   std::vector<Variant*> m_idle;           // whose modules are gone
   std::map<const void*, CUfunc_cache> m_caches;
