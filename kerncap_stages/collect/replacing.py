@@ -110,6 +110,7 @@ class ProcessReport:
     lost: bool = False  # the process closed its connection and went on
     failure: str | None = None  # why nothing of it can be replaced
     is_software: bool = False  # it ran on the software GPU
+    notes: list[str] = field(default_factory=list)  # the capture library's warnings
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class ReplaceSession:
             case protocol.Facts():
                 self._facts.add(message)
             case protocol.Note():
-                pass
+                self._report.notes.append(message.text)
             case protocol.Failed():
                 self._report.failure = message.reason
             case protocol.ModuleEnd():

@@ -66,6 +66,15 @@ std::optional<VariantLaunch> fit_in_graph(const Variant* variant, const LaunchCa
   return variant != nullptr && variant->constants.empty() ? fit(*variant, asked) : std::nullopt;
 }
 
+// Tells once where a node could not be given the variant.
+bool is_set(const Kernel& kernel, Variant& variant, CUresult status) noexcept {
+  if (status == CUDA_SUCCESS) return true;
+  if (!variant.is_told.exchange(true)) {
+    tool()->replacements.fail(kernel.rule, kernel.module, describe("setting a node of a CUDA graph", status));
+  }
+  return false;
+}
+
 }  // namespace
 
 GraphVariants::Call& GraphVariants::this_call() noexcept {
@@ -88,14 +97,14 @@ void GraphVariants::lend(CUgraph graph, CUgraphNode outer, Call& call) noexcept 
     if (type != CU_GRAPH_NODE_TYPE_KERNEL || driver().cuGraphKernelNodeGetParams_v2(node, &parameters) != CUDA_SUCCESS) continue;
     const Kernel* const kernel = replaced_in(parameters);
     if (kernel == nullptr) continue;
-    const Variant* const variant = tool()->replacements.of(*kernel);
+    Variant* const variant = tool()->replacements.of(*kernel);
     LaunchCall asked = read(parameters);
     read_attributes(node, asked);
     Node& made = call.nodes.emplace_back(Node{where, node, kernel->rule, false, true, asked});
     const std::optional<VariantLaunch> launch = fit_in_graph(variant, asked);
     if (!launch) continue;
     const CUDA_KERNEL_NODE_PARAMS wanted = with(*variant, *launch, parameters);
-    made.is_replaced = driver().cuGraphKernelNodeSetParams_v2(node, &wanted) == CUDA_SUCCESS;
+    made.is_replaced = is_set(*kernel, *variant, driver().cuGraphKernelNodeSetParams_v2(node, &wanted));
     if (made.is_replaced) call.lent.push_back({node, parameters});
   }
 }
@@ -104,11 +113,14 @@ void GraphVariants::lend(CUgraph graph, CUgraphNode outer, Call& call) noexcept 
 void GraphVariants::put_back(Call& call) noexcept {
   for (const Lent& lent : call.lent) {
     CUDA_KERNEL_NODE_PARAMS now{};
-    if (driver().cuGraphKernelNodeGetParams_v2(lent.node, &now) != CUDA_SUCCESS) continue;
-    CUDA_KERNEL_NODE_PARAMS before = lent.before;
-    before.kernelParams = now.kernelParams;
-    before.extra = now.extra;
-    driver().cuGraphKernelNodeSetParams_v2(lent.node, &before);
+    CUresult status = driver().cuGraphKernelNodeGetParams_v2(lent.node, &now);
+    if (status == CUDA_SUCCESS) {
+      CUDA_KERNEL_NODE_PARAMS before = lent.before;
+      before.kernelParams = now.kernelParams;
+      before.extra = now.extra;
+      status = driver().cuGraphKernelNodeSetParams_v2(lent.node, &before);
+    }
+    if (status != CUDA_SUCCESS) warn(describe("a node of a CUDA graph of the program's keeps the variant", status));
   }
   call.lent.clear();
 }
@@ -169,6 +181,12 @@ void GraphVariants::failed() noexcept {
   this_call().nodes.clear();
 }
 
+void GraphVariants::give_up() noexcept {
+  if (this_call().lent.empty()) return;
+  const Inside inside;
+  failed();
+}
+
 void GraphVariants::node_set(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
   const RelaxedMode relaxed;
   std::optional<Node> before;
@@ -180,7 +198,7 @@ void GraphVariants::node_set(CUgraphExec executable, CUgraphNode node, const CUD
   }
   std::optional<Node> made;
   if (const Kernel* const kernel = replaced_in(parameters); kernel != nullptr) {
-    const Variant* const variant = tool()->replacements.of(*kernel);
+    Variant* const variant = tool()->replacements.of(*kernel);
     LaunchCall asked = read(parameters);
     if (before) {   // attributes stay as they are, and the graph that could be asked for them may be gone
       asked.cooperative = before->asked.cooperative;
@@ -189,7 +207,7 @@ void GraphVariants::node_set(CUgraphExec executable, CUgraphNode node, const CUD
     made = Node{before ? before->outer : node, node, kernel->rule, false, !before || before->is_enabled, asked};
     if (const std::optional<VariantLaunch> launch = fit_in_graph(variant, asked)) {
       const CUDA_KERNEL_NODE_PARAMS wanted = with(*variant, *launch, parameters);
-      made->is_replaced = driver().cuGraphExecKernelNodeSetParams_v2(executable, node, &wanted) == CUDA_SUCCESS;
+      made->is_replaced = is_set(*kernel, *variant, driver().cuGraphExecKernelNodeSetParams_v2(executable, node, &wanted));
     }
   }
   const std::lock_guard lock(m_mutex);

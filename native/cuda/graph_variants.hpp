@@ -23,6 +23,8 @@ class GraphVariants {
   // Likewise what `node` of it runs, which is a graph.
   void child_made(CUgraphExec executable, CUgraphNode node) noexcept;
   void failed() noexcept;
+  // At the end of any call, where nothing more is replaced: what this thread has lent is put back.
+  void give_up() noexcept;
 
   // The program has set a kernel node of an executable.
   void node_set(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept;

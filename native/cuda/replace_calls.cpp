@@ -221,6 +221,12 @@ void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept
   }
 }
 
+// The program's graphs are as they were also where nothing is replaced any more, but not in a child.
+void end_while_disabled(const OwnProcess& own, CUpti_CallbackDomain domain, const void* data) noexcept {
+  if (domain != CUPTI_CB_DOMAIN_DRIVER_API || !own.is_ours.load(std::memory_order_relaxed) || Inside::is()) return;
+  if (static_cast<const CUpti_CallbackData*>(data)->callbackSite == CUPTI_API_EXIT) tool()->graph_variants.give_up();
+}
+
 }  // namespace
 
 std::array<std::span<const CUpti_CallbackId>, 6> replace_calls() noexcept {
@@ -228,7 +234,9 @@ std::array<std::span<const CUpti_CallbackId>, 6> replace_calls() noexcept {
 }
 
 void CUPTIAPI on_replace_callback(void* own, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
-  if (!static_cast<OwnProcess*>(own)->enabled.load(std::memory_order_relaxed)) return;
+  if (!static_cast<OwnProcess*>(own)->enabled.load(std::memory_order_relaxed)) {
+    return end_while_disabled(*static_cast<OwnProcess*>(own), domain, data);
+  }
   if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
     // A question of ours about a function may be what makes the driver load its module: that is the program's.
     const bool is_program = id == CUPTI_CBID_RESOURCE_MODULE_LOADED ? !this_thread().loads_own_module : !Inside::is();
@@ -242,7 +250,7 @@ void CUPTIAPI on_replace_callback(void* own, CUpti_CallbackDomain domain, CUpti_
     }
   }
   if (spare_memory_is_used() && static_cast<OwnProcess*>(own)->enabled.exchange(false)) {
-    warn("the process may have no more host memory: nothing is replaced from here on");
+    warn("the process may have no more host memory: nothing more is replaced, or counted, from here on");
   }
 }
 

@@ -105,6 +105,9 @@ def _tell_all(variants: Sequence[ChosenVariant], run: ReplacedRun) -> None:
     for number, each in enumerate(variants):
         for line in _describe(each, run, run.add_up(number)):
             _tell(line)
+    for process in run.processes:
+        for text in dict.fromkeys(process.notes):
+            _tell(f"process {process.process_id}: {text}")
 
 
 def _explain_untimed(run: ReplacedRun, *, was_told: bool) -> str | None:

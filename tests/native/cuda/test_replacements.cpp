@@ -339,6 +339,86 @@ void a_graph_has_the_variant(unsigned grid) {
   CHECK(counted() == Counts{2, 0});
 }
 
+// Replacing is switched off while the driver makes a graph executable: instantiate() looks at its node afterwards.
+void a_graph_is_as_it_was_where_nothing_is_replaced_any_more(unsigned grid) {
+  CUgraphExec executable = handle<CUgraphExec>(0x5100);
+  cuGraphInstantiateWithFlags_params parameters{&executable, handle<CUgraph>(0x6100), 0};
+  Call call(CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags, &parameters);
+  call.enter();
+  CHECK(g_node.function == k_variant && g_node.grid == grid);
+  tool()->own.enabled.store(false);
+  call.leave();
+  CHECK(g_node.function == k_captured && g_node.grid == 4);
+  tool()->own.enabled.store(true);
+  launch(executable);
+  CHECK(counted() == Counts{0, 0});
+}
+
+void nodes_that_cannot_be_set_are_told(Collector& collector, unsigned grid) {
+  const auto sets = driver_stub().cuGraphKernelNodeSetParams_v2;
+  g_warnings.clear();
+  CUgraphExec executable = handle<CUgraphExec>(0x5200);
+  cuGraphInstantiateWithFlags_params parameters{&executable, handle<CUgraph>(0x6100), 0};
+  Call call(CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags, &parameters);
+  call.enter();
+  CHECK(g_node.function == k_variant && g_node.grid == grid);
+  driver_stub().cuGraphKernelNodeSetParams_v2 = [](CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*) { return CUDA_ERROR_INVALID_VALUE; };
+  call.leave();
+  CHECK(times_warned("a node of a CUDA graph of the program's keeps the variant") == 1);
+  g_node = {};
+  CHECK(collector.heard().reasons.empty());
+  launch(instantiate(CUDA_SUCCESS, k_captured, 4));
+  launch(instantiate(CUDA_SUCCESS, k_captured, 4));
+  CHECK(counted() == Counts{0, 2});
+  CHECK(has_told_once(collector, "setting a node of a CUDA graph"));
+  CHECK(g_warnings.size() == 1);
+  driver_stub().cuGraphKernelNodeSetParams_v2 = sets;
+}
+
+// A graph in whose middle nothing could copy constants; a call that names no block.
+void graphs_of_a_variant_with_constants_keep_the_captured_kernel() {
+  fill_graph_calls();
+  launch(instantiate(CUDA_SUCCESS, k_captured, 4));
+  CHECK(counted() == Counts{0, 1});
+}
+
+void launches_by_cuLaunchGrid_keep_the_captured_kernel() {
+  cuLaunchGrid_params parameters{k_captured, 4, 1};
+  Call call(CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid, &parameters, "add");
+  call.enter();
+  call.leave();
+  CHECK(parameters.f == k_captured);
+  CHECK(counted() == Counts{0, 1});
+}
+
+// Two modules that differ have the kernel; what the driver says of a function's module fits both. Then one of them goes.
+void a_function_that_is_in_doubt_bars_no_other(Collector& collector, std::string& cubin) {
+  const auto launch_function = [](std::uintptr_t function, CUmodule module) {
+    static CUmodule s_module;
+    s_module = module;
+    driver_stub().cuFuncGetModule = [](CUmodule* made, CUfunction) { return *made = s_module, CUDA_SUCCESS; };
+    cuLaunchKernel_params parameters{};
+    parameters.f = handle<CUfunction>(function);
+    parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+    parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+    Call call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, &parameters, "add");
+    call.enter();
+    call.leave();
+    return parameters.f;
+  };
+  std::string other = cubin;
+  other.push_back('\0');
+  const std::uint32_t second = load_cubin(other);   // the latest is what is taken where none is certain
+  load_cubin(cubin);
+  CHECK(launch_function(0x2500, handle<CUmodule>(0x3500)) == handle<CUfunction>(0x2500));
+  CHECK(launch_function(0x2500, handle<CUmodule>(0x3500)) == handle<CUfunction>(0x2500));
+  CHECK(counted() == Counts{0, 2});
+  CHECK(has_told_once(collector, "several modules that differ"));
+  unload_cubin(second);
+  CHECK(launch_function(0x2600, handle<CUmodule>(0x3500)) == k_variant);
+  CHECK(counted() == Counts{1, 0});
+}
+
 // A node of an executable, after the program's own call.
 void a_node_that_is_set_later_has_it_too(unsigned grid) {
   static CUDA_KERNEL_NODE_PARAMS s_set{};
@@ -484,13 +564,15 @@ int main(int argc, char** argv) {
   start_library(collector);
   fill_driver();
   std::string cubin = read_file(argv[1]);
-  const std::uint32_t module = load_cubin(cubin);
+  const std::uint32_t module = way == "--doubt" ? 0 : load_cubin(cubin);
   if (!g_honest) {
     a_driver_that_launches_something_else_is_found_out(collector);
   } else if (way == "--refused") {
     a_trial_that_the_driver_refuses_is_told(collector);
   } else if (way == "--threads") {
     both_threads_launches_have_what_was_set(true);
+  } else if (way == "--doubt") {
+    a_function_that_is_in_doubt_bars_no_other(collector, cubin);
   } else if (way == "--unloadable") {
     a_variant_that_does_not_load_leaves_the_captured_kernel(collector);
   } else if (has_own_launch) {
@@ -498,6 +580,8 @@ int main(int argc, char** argv) {
     a_graph_has_the_variant(2);
     a_node_that_is_set_later_has_it_too(2);
     an_executable_that_is_updated_has_it_again(2);
+    a_graph_is_as_it_was_where_nothing_is_replaced_any_more(2);
+    nodes_that_cannot_be_set_are_told(collector, 2);
   } else {
     a_launch_runs_the_variant(collector);
     its_code_uses_the_programs_variables();
@@ -510,6 +594,8 @@ int main(int argc, char** argv) {
     other_code_keeps_its_kernel(collector, cubin);
     a_module_that_comes_again_has_the_variant_again(module, cubin);
     in_the_end_of_its_context_all_is_gone(cubin);
+    launches_by_cuLaunchGrid_keep_the_captured_kernel();
+    graphs_of_a_variant_with_constants_keep_the_captured_kernel();
   }
   ::unlink(path.c_str());
   return kerncap::test::exit_code();

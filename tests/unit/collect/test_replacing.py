@@ -64,3 +64,11 @@ def test_a_variant_that_does_not_load_at_the_first_launch_replaced_nothing():
         session.handle(protocol.Replaced(module, 0, outcome, "no room" * (outcome is ReplaceOutcome.FAILED)))
     session.close()
     assert (reports[0].kernels[0].loaded, reports[0].kernels[0].failures) == (1, ["no room"])
+
+
+def test_warnings_of_the_library_are_kept():
+    reports = []
+    session = ReplaceSession(Silent(), reports.append, [Replacement("use", "variant.co", "use", None)])
+    session.handle(protocol.Note("a node of a CUDA graph of the program's keeps the variant"))
+    session.close()
+    assert reports[0].notes == ["a node of a CUDA graph of the program's keeps the variant"]
