@@ -40,6 +40,7 @@ class LibrarySettings:
     wait_ms: int = 60_000
     memory_bytes: int = 512 << 20
     with_trials: bool = False  # treat an autotuner's trials as any dispatch
+    with_cuda: bool = True  # ask the CUDA driver to load the library, where it is installed
 
     def choose_slots(self, backend: str) -> tuple[int, int]:
         """Choose how many staging slots a process gets, and their size in bytes.

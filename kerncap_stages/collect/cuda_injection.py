@@ -7,6 +7,8 @@ may be.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
@@ -26,9 +28,10 @@ def make_environment(base: Mapping[str, str]) -> dict[str, str]:
     """
     library = find_native_file("libkerncap_cuda.so")
     if base.get(INJECTION, str(library)) != str(library):
+        stage = os.path.basename(sys.argv[0])  # noqa: PTH119 - as the program names itself everywhere
         raise UsageError(
             f"{INJECTION} already names another tool: {base[INJECTION]}",
-            hint=f"run without it: env -u {INJECTION} kc-capture ...; the driver loads only one library",
+            hint=f"run without it: env -u {INJECTION} {stage} ...; the driver loads only one library",
         )
     added = {INJECTION: str(library)}
     if paths := choose_cupti_paths(base):

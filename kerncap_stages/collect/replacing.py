@@ -219,10 +219,13 @@ def run_with_variants(
     replacements: Sequence[Replacement],
     warn: Callable[[str], None],
     on_start: Callable[[RunningProgram], None] = lambda _program: None,
+    *,
+    with_cuda: bool = True,
 ) -> ReplacedRun:
     """Run a program with variants in the place of its kernels, and wait for all its processes.
 
-    Without replacements, the program runs with the capture library and its own kernels.
+    Without replacements, the program runs with the capture library and its own kernels. with_cuda: whether
+    the CUDA driver loads that.
     """
     if len(replacements) > MAX_RULES:
         raise UsageError(f"one run replaces at most {MAX_RULES} kernels", hint="use several runs")
@@ -233,6 +236,7 @@ def run_with_variants(
             message for rule, each in enumerate(replacements) for message in each.make_messages(rule)
         ],
         with_trials=True,
+        with_cuda=with_cuda,
     )
     collector = Collector(
         spec, settings, lambda connection, emit: ReplaceSession(connection, emit, replacements)

@@ -95,14 +95,15 @@ class Collector:
     def _make_environment(self, spec: ProgramSpec) -> dict[str, str]:
         """Return the variables that load the capture library of each installed back end.
 
-        Only the program knows which back end it will use.
+        Only the program knows which back end it will use. Nothing is added for CUDA where nothing is wanted
+        there: another tool may be injected then.
         """
         added = {
             SOCKET: str(self._folder / "socket"),
             REFUSALS: str(self._folder / "refusals"),
         }
         built = {part.name for part in list_native_parts() if part.left_out_reason is None}
-        if "cuda" in built:
+        if "cuda" in built and self.settings.with_cuda:
             added |= cuda_injection.make_environment(spec.merged_environment)
         if "hsa" in built or "cuda" not in built:
             added |= self._make_hsa_environment(spec)

@@ -16,6 +16,7 @@ from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.store import Store
 from kerncap_stages.text.formats import count, format_shape
 from kerncap_stages.text.terminal import make_printable
@@ -72,13 +73,14 @@ def run_in_program(
             _tell("the program was not run: the variant was wrong in a checked dispatch, or none was checked")
             return ExitCode.ANSWER_IS_NO
     times = None
+    with_cuda = any(each.capture.environment.backend is Backend.CUDA for each in variants)
     with TemporaryFolder("run") as folder:
         replacements = [
             write_files(each, folder / str(number), any_code=arguments.any_code)
             for number, each in enumerate(variants)
         ]
         with _leave_signals_to_the_program() as running:
-            run = run_with_variants(spec, replacements, _tell, running.start)
+            run = run_with_variants(spec, replacements, _tell, running.start, with_cuda=with_cuda)
         _tell_all(variants, run)
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
@@ -87,7 +89,7 @@ def run_in_program(
                 spec,
                 arguments.pairs,
                 lambda each, with_variant: run_with_variants(
-                    each, replacements if with_variant else [], _tell
+                    each, replacements if with_variant else [], _tell, with_cuda=with_cuda
                 ),
                 run,
             )

@@ -26,8 +26,8 @@ def run(store, tmp_path):
         transaction.publish(dump(capture.model_copy(update={"kernel": kernel})), "capture", [])
     stages = Stages(store.root, tmp_path, "sm_90")
 
-    def start(variant, script):
-        return stages.run("run", "--variant", variant, "--", "sh", "-c", script)
+    def start(variant, script, **variables):
+        return stages.run("run", "--variant", variant, "--", "sh", "-c", script, **variables)
 
     return start
 
@@ -36,6 +36,15 @@ def test_a_program_that_uses_no_gpu_is_what_it_is(run):
     done = run(GOLDEN / "variables_edited.cubin", "echo here; exit 7").must(7)
     assert done.out == "here\n"
     assert "nothing was replaced: the program used no GPU" in done.err
+
+
+def test_a_program_that_another_tool_is_injected_into(run):
+    done = run(
+        GOLDEN / "variables_edited.cubin", "echo here", CUDA_INJECTION64_PATH="/opt/tool/libtool.so"
+    ).must(2)
+    assert done.out == ""
+    assert "CUDA_INJECTION64_PATH already names another tool: /opt/tool/libtool.so" in done.err
+    assert "env -u CUDA_INJECTION64_PATH kc-run ...;" in done.err
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,16 @@ def test_a_variant_runs_in_all_launches_and_the_program_stays_what_it_is(stages,
     assert read["kernels"][0]["symbol"] == "_Z14reverse_blocksPKiPi"
 
 
+def test_another_tool_in_the_cuda_driver_is_no_matter_of_a_hip_program(stages, launches, variant):
+    words = ("--variant", variant("launches", "MORE"), "--kernel", KERNEL)
+    script = f"{launches} && echo $CUDA_INJECTION64_PATH"
+    done = stages.run(
+        "run", *words, "--", "sh", "-c", script, CUDA_INJECTION64_PATH="/opt/tool/libtool.so"
+    ).must()
+    assert "the variant ran in 9 dispatches of 2 processes" in done.err
+    assert done.out.endswith("/opt/tool/libtool.so\n")
+
+
 def test_launches_that_the_variant_is_not_for_run_the_captured_kernel(stages, launches, variant):
     right = read_sums(stages.run("run", "--variant", variant("launches", "MORE"), "--", launches).must().out)
     bounded = stages.run("run", "--variant", variant("launches", "BOUNDED", "OTHER"), "--", launches).must()
