@@ -1,5 +1,5 @@
 // In replace mode launches run the variant. Driver and CUPTI are stubs (stub_cuda.hpp); this driver launches what a callback
-// has put into its parameters, unless it is told not to.
+// has put into its parameters, unless it is told not to. Long because launches and graphs share one driver of stubs.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
