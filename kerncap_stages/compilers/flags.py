@@ -111,6 +111,16 @@ def find_unsafe_flags(command: CompileCommand) -> tuple[str, ...]:
     return tuple(" ".join(group) for group in group_flags(command.arguments[1:]) if _is_unsafe(group))
 
 
+def find_dropped_flags(command: CompileCommand) -> tuple[str, ...]:
+    """Return the flags and inputs that are left out because a rebuild of one kernel sets its own."""
+    groups = group_flags(command.arguments[1:])
+    return tuple(
+        " ".join(group)
+        for group in groups
+        if not _is_unsafe(group) and not _keep_shaping(group, command.directory)
+    )
+
+
 def _is_unsafe(group: tuple[str, ...]) -> bool:
     first = group[0]
     if any(word.startswith("@") for word in group):

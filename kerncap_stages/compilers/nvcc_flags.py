@@ -166,6 +166,11 @@ def find_unsafe_nvcc_flags(command: CompileCommand, defines: Sequence[str] = ())
     return (*unsafe, *(f"-D{define}" for define in defines if not is_macro(define)))
 
 
+def find_dropped_nvcc_flags(command: CompileCommand) -> tuple[str, ...]:
+    """Return the flags and inputs that are left out because a rebuild of one kernel sets its own."""
+    return tuple(word for name, _, word in _parse_options(command.arguments[1:]) if _is_dropped(name, word))
+
+
 def _parse_options(arguments: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
     """Yield (name, value, original text) of each flag; inputs have no name."""
     words = list(arguments)

@@ -19,7 +19,11 @@ from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.compilers.dependencies import find_first_error, run_compiler
 from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.compilers.nvcc import find_nvcc
-from kerncap_stages.compilers.nvcc_flags import find_unsafe_nvcc_flags, keep_shaping_nvcc_flags
+from kerncap_stages.compilers.nvcc_flags import (
+    find_dropped_nvcc_flags,
+    find_unsafe_nvcc_flags,
+    keep_shaping_nvcc_flags,
+)
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.python_packages import find_package_folders
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -122,6 +126,12 @@ def find_unsafe_nvrtc_flags(command: CompileCommand, defines: Sequence[str] = ()
     """Return the flags that may do more than affect code."""
     unsafe = find_unsafe_nvcc_flags(command, defines)
     return tuple(word for word in unsafe if not _NVRTC_ALONE.fullmatch(word))
+
+
+def find_dropped_nvrtc_flags(command: CompileCommand) -> tuple[str, ...]:
+    """Return the flags and inputs that are left out because a rebuild of one kernel sets its own."""
+    dropped = find_dropped_nvcc_flags(command)
+    return tuple(word for word in dropped if not _NVRTC_ALONE.fullmatch(word))
 
 
 def is_nvrtc(compiler: str) -> bool:

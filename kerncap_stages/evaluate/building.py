@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.dependencies import find_first_error
 from kerncap_stages.errors import UsageError
+from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.generate.mirror import make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_response_text
 from kerncap_stages.project.checkout import CAPTURE
@@ -46,17 +47,16 @@ class Builder:
         """
         self._project = project
         self._timeout_s = timeout_s
-        sources = sorted(project.glob("kernel_variant.*"))
-        if not sources or not (project / "Makefile").is_file():
+        recipe = read_recipe(project)
+        if recipe is None:
             raise UsageError(
                 f"{project} has no source that another one could replace",
                 hint="give code objects, or a project with a kernel_variant file",
             )
-        self._source = sources[0].name
+        self._source = recipe.source
+        self.choose_flags = recipe.choose_flags
         self._flags = {each.name: each.read_bytes() for each in project.glob(_FLAG_FILES)}
-        # clang reads one flag a line; nvcc reads its own kind of file.
-        is_clang = (project / "vfs.yaml").is_file()
-        self._quote = make_response_text if is_clang else make_nvcc_response_text
+        self._quote = make_response_text if recipe.is_clang else make_nvcc_response_text
         self.recipe = self._hash_recipe()
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
@@ -66,6 +66,7 @@ class Builder:
     def build(self, source: bytes, suffix: str, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.
 
+        flags: as ``choose_flags`` returned them.
         Raises NotBuiltError if it does not compile.
         """
         is_assembly = self._source.endswith(".s")

@@ -127,7 +127,7 @@ class Intake:
     def _build(self, entry: Entry) -> bytes:
         if self._builder is None:
             raise UsageError("a source can be built in a project only: give the folder that kc-generate made")
-        path, flags = entry.candidate.path, entry.candidate.flags
+        path, flags = entry.candidate.path, self._builder.choose_flags(entry.candidate.flags)
         source = read_source(path)
         entry.source_digest = Digest(hashlib.sha256(source).hexdigest())
         entry.build_key = make_build_key(source, path.suffix, flags, self._builder.recipe, self._machine)

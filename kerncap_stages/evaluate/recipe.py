@@ -1,0 +1,69 @@
+"""What a project says about a build: which file is its source, and for which compiler it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compilers.compile_commands import CompileCommand
+from kerncap_stages.compilers.cuda import CudaToolchain
+from kerncap_stages.compilers.flags import find_dropped_flags
+from kerncap_stages.compilers.hip import HipToolchain
+from kerncap_stages.compilers.nvcc_flags import find_dropped_nvcc_flags
+from kerncap_stages.compilers.nvrtc import SCRIPT, find_dropped_nvrtc_flags
+from kerncap_stages.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OVERLAY = "vfs.yaml"  # projects for clang have it
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """source: the name of the file that variants replace. compiler: the kind of compiler, by a name."""
+
+    source: str
+    compiler: str
+
+    @property
+    def is_clang(self) -> bool:
+        """Whether the compiler is a clang, which reads one flag a line; nvcc reads its own kind of file."""
+        return self.compiler in ("hipcc", "clang++")
+
+    def choose_flags(self, flags: Sequence[str]) -> tuple[str, ...]:
+        """Return the flags of a variant as the compiler gets them: with absolute paths.
+
+        A list of variants may come from anybody, so the flags are filtered as those of a build are.
+        Raises UsageError for a flag that could make the compiler run or load code, or write files, and for
+        one that the project's Makefile sets.
+        """
+        here = Path.cwd()
+        # No program that a flag names is run, except for the one that PATH finds.
+        command = CompileCommand(here / self.source, here, (self.compiler, *flags), compiler_is_given=True)
+        toolchain = HipToolchain() if self.compiler == "hipcc" else CudaToolchain()
+        unsafe = toolchain.find_unsafe_flags(command)
+        if unsafe:
+            raise UsageError(f"the flag {unsafe[0]} could do more than change the code, so it is not used")
+        find_dropped = find_dropped_nvrtc_flags if self.compiler == "libnvrtc.so" else find_dropped_nvcc_flags
+        dropped = (find_dropped_flags if self.is_clang else find_dropped)(command)
+        if dropped:
+            raise UsageError(f"the flag {dropped[0]} is one that the project's Makefile sets itself")
+        return toolchain.choose_flags(command)
+
+
+def read_recipe(project: Path) -> Recipe | None:
+    """Read a project's recipe; None if it has no source that another one could replace."""
+    sources = sorted(project.glob("kernel_variant.*"))
+    if not sources or not (project / "Makefile").is_file():
+        return None
+    source = sources[0].name
+    return Recipe(source, _find_compiler(project, source))
+
+
+def _find_compiler(project: Path, source: str) -> str:
+    is_hip = not source.endswith(".cu")
+    if is_hip or (project / _OVERLAY).is_file():
+        return "hipcc" if is_hip else "clang++"
+    return "libnvrtc.so" if (project / SCRIPT).is_file() else "nvcc"

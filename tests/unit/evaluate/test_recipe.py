@@ -1,0 +1,69 @@
+"""What a project's files say about a build, and which flags of a variant its compiler gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.evaluate.recipe import read_recipe
+
+# The files by which a project of each compiler is known.
+PROJECTS = {
+    "hipcc": ("kernel_variant.cpp", "vfs.yaml"),
+    "clang++": ("kernel_variant.cu", "vfs.yaml"),
+    "nvcc": ("kernel_variant.cu",),
+    "libnvrtc.so": ("kernel_variant.cu", "compile_nvrtc.py"),
+}
+
+
+def make(folder, *names):
+    for name in (*names, "Makefile"):
+        (folder / name).touch()
+    return read_recipe(folder)
+
+
+@pytest.fixture(params=PROJECTS)
+def recipe(request, tmp_path):
+    made = make(tmp_path, *PROJECTS[request.param])
+    assert made.compiler == request.param
+    return made
+
+
+def test_flags_that_change_code_are_given_with_absolute_paths(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert recipe.choose_flags(["-DTILE=32", "-std=c++17", "-Iinclude"]) == (
+        "-DTILE=32", "-std=c++17", f"-I{tmp_path}/include",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "flags", [("-MD", "-MF", "written"), ("-o", "written"), ("other.cpp",), ("-c",)], ids=" ".join
+)
+def test_flags_that_the_makefile_sets_are_refused(recipe, flags):
+    with pytest.raises(UsageError, match=flags[0]):
+        recipe.choose_flags(["-DTILE=32", *flags])
+
+
+UNSAFE = {
+    "hipcc": ("-fplugin=X.so", "-fpass-plugin=X.so", "@more", "-Bfolder", "-Xclang=-load", "--config=x"),
+    "clang++": ("-fplugin=X.so", "-fpass-plugin=X.so", "@more", "--ptxas-path=x", "-Xcuda-ptxas=-o"),
+    "nvcc": ("-ccbin=/tmp/g++", "-DX=$(touch x)", "-Xcompiler=-fplugin=X.so", "-optf", "-ldir=x", "-DX=`x`"),
+    "libnvrtc.so": ("-DX=$(touch x)", "-ccbin=/tmp/g++", "--create-pch=x"),
+}
+
+
+@pytest.mark.parametrize(("compiler", "flag"), [(name, flag) for name in UNSAFE for flag in UNSAFE[name]])
+def test_flags_that_run_code_or_write_files_are_refused_by_name(tmp_path, compiler, flag):
+    recipe = make(tmp_path, *PROJECTS[compiler])
+    with pytest.raises(UsageError) as caught:
+        recipe.choose_flags(["-DTILE=32", flag])
+    assert flag.partition("=")[2] in str(caught.value) or flag in str(caught.value)
+
+
+def test_a_host_compiler_of_another_folder_is_not_run(tmp_path):
+    recipe = make(tmp_path, *PROJECTS["nvcc"])
+    (tmp_path / "g++").touch(mode=0o755)
+    with pytest.raises(UsageError, match="ccbin"):
+        recipe.choose_flags([f"-ccbin={Path(tmp_path) / 'g++'}"])
