@@ -54,7 +54,7 @@ class Builder:
                 hint="give code objects, or a project with a kernel_variant file",
             )
         self._source = recipe.source
-        self.choose_flags = recipe.choose_flags
+        self.refuse, self.choose_flags = recipe.refuse, recipe.choose_flags
         self._flags = {each.name: each.read_bytes() for each in project.glob(_FLAG_FILES)}
         self._quote = make_response_text if recipe.is_clang else make_nvcc_response_text
         self.recipe = self._hash_recipe()
@@ -63,17 +63,12 @@ class Builder:
             self._places.put(work / f"build-{number}")
         self._running: set[subprocess.Popen[bytes]] = set()
 
-    def build(self, source: bytes, suffix: str, flags: Sequence[str]) -> bytes:
+    def build(self, source: bytes, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.
 
-        flags: as ``choose_flags`` returned them.
+        The source was not refused. flags: as ``choose_flags`` returned them.
         Raises NotBuiltError if it does not compile.
         """
-        is_assembly = self._source.endswith(".s")
-        if is_assembly != (suffix == ".s"):
-            raise NotBuiltError(
-                f"the project's source is {self._source}, and a {suffix} file cannot replace it"
-            )
         with self._take_place() as place:
             (place / self._source).write_bytes(source)
             for name, given in self._flags.items():
@@ -81,7 +76,7 @@ class Builder:
                 # make and the precompiled header look at the time of this file.
                 if (place / name).read_bytes() != told:
                     (place / name).write_bytes(told)
-            return self._make(place, "assemble" if is_assembly else "recompile")
+            return self._make(place, "assemble" if self._source.endswith(".s") else "recompile")
 
     def stop(self) -> None:
         """End all builds that run."""

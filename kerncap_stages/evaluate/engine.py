@@ -23,6 +23,7 @@ from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request
 from kerncap_stages.evaluate.pool import Pool, Wanted
 from kerncap_stages.evaluate.publishing import Publisher
 from kerncap_stages.evaluate.ranking import rank
+from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.evaluate.subject import open_subject
 from kerncap_stages.evaluate.workers import count_workers
@@ -146,7 +147,7 @@ class _Evaluator:
         """Evaluate all candidates."""
         project = self._subject.subject.project
         builder = None
-        if project is not None and any(project.glob("kernel_variant.*")):
+        if project is not None and read_recipe(project) is not None:
             builder = Builder(project, self._folder, self._workers, _BUILD_S)
         codes = self._folder / "codes"
         codes.mkdir()

@@ -127,12 +127,14 @@ class Intake:
     def _build(self, entry: Entry) -> bytes:
         if self._builder is None:
             raise UsageError("a source can be built in a project only: give the folder that kc-generate made")
-        path, flags = entry.candidate.path, self._builder.choose_flags(entry.candidate.flags)
+        path = entry.candidate.path
+        self._builder.refuse(path.suffix)
+        flags = self._builder.choose_flags(entry.candidate.flags)
         source = read_source(path)
         entry.source_digest = Digest(hashlib.sha256(source).hexdigest())
         entry.build_key = make_build_key(source, path.suffix, flags, self._builder.recipe, self._machine)
         known = find_built(self._store, entry.build_key)
-        return known or self._builder.build(source, path.suffix, flags)
+        return known or self._builder.build(source, flags)
 
     def _keep(self, digest: Digest, code: bytes) -> Path:
         """Write the code where workers read it; those of several entries may be the same."""

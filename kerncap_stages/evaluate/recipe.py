@@ -17,6 +17,15 @@ from kerncap_stages.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_STEM = "kernel_variant"
+# What may take the place of a project's source; nothing, where a code object or Python is edited.
+_REPLACED_BY = {
+    ".cpp": (".cpp", ".hip", ".cu"),
+    ".cu": (".cu", ".cpp", ".hip"),
+    ".s": (".s",),
+    ".ptx": (),
+    ".py": (),
+}
 _OVERLAY = "vfs.yaml"  # projects for clang have it
 
 
@@ -31,6 +40,11 @@ class Recipe:
     def is_clang(self) -> bool:
         """Whether the compiler is a clang, which reads one flag a line; nvcc reads its own kind of file."""
         return self.compiler in ("hipcc", "clang++")
+
+    def refuse(self, suffix: str) -> None:
+        """Raise UsageError unless a file with this suffix may take the source's place."""
+        if suffix not in _REPLACED_BY[Path(self.source).suffix]:
+            raise UsageError(f"this project's source is {self.source}, and a {suffix} file cannot replace it")
 
     def choose_flags(self, flags: Sequence[str]) -> tuple[str, ...]:
         """Return the flags of a variant as the compiler gets them: with absolute paths.
@@ -54,12 +68,11 @@ class Recipe:
 
 
 def read_recipe(project: Path) -> Recipe | None:
-    """Read a project's recipe; None if it has no source that another one could replace."""
-    sources = sorted(project.glob("kernel_variant.*"))
-    if not sources or not (project / "Makefile").is_file():
+    """Read a project's recipe; None if it has no source, or more than one."""
+    sources = [name for suffix in _REPLACED_BY if (project / (name := _STEM + suffix)).is_file()]
+    if len(sources) != 1 or not (project / "Makefile").is_file():
         return None
-    source = sources[0].name
-    return Recipe(source, _find_compiler(project, source))
+    return Recipe(sources[0], _find_compiler(project, sources[0]))
 
 
 def _find_compiler(project: Path, source: str) -> str:

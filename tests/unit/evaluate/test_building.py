@@ -41,10 +41,10 @@ def builder(project, tmp_path):
 
 def test_a_source_is_built_with_the_projects_flags_and_its_own(builder, project, tmp_path):
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
-    assert builder.build(b"mine\n", ".hip", ["-DA=b c", '-DQ="x"']) == (
+    assert builder.build(b"mine\n", ["-DA=b c", '-DQ="x"']) == (
         b'mine\n"-O3"\n"-DA=b c"\n"-DQ=\\"x\\""\nheader\n'
     )
-    assert builder.build(b"mine\n", ".cpp", []) == b'mine\n"-O3"\nheader\n'  # no flag is left from before
+    assert builder.build(b"mine\n", []) == b'mine\n"-O3"\nheader\n'  # no flag is left from before
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
     assert not list((tmp_path / "work").rglob("large"))
 
@@ -52,29 +52,24 @@ def test_a_source_is_built_with_the_projects_flags_and_its_own(builder, project,
 def test_many_builds_at_once_do_not_meet(builder):
     with ThreadPoolExecutor(6) as pool:
         texts = [f"source {number}\n".encode() for number in range(24)]
-        built = list(pool.map(lambda text: builder.build(text, ".hip", []), texts))
+        built = list(pool.map(lambda text: builder.build(text, []), texts))
     assert built == [text + b'"-O3"\nheader\n' for text in texts]
 
 
 @pytest.mark.parametrize("text", [b"syntax", b"nothing"])
 def test_what_does_not_compile_says_why(builder, text):
     with pytest.raises(NotBuiltError) as caught:
-        builder.build(text, ".hip", [])
+        builder.build(text, [])
     assert str(caught.value) == (
         "kernel_variant.cpp:1: error: bad" if text == b"syntax" else "it prints no message"
     )
-    assert builder.build(b"mine\n", ".hip", []) == b'mine\n"-O3"\nheader\n'  # not what was built before
+    assert builder.build(b"mine\n", []) == b'mine\n"-O3"\nheader\n'  # not what was built before
 
 
 def test_a_compiler_that_hangs_is_ended(project, tmp_path):
     (tmp_path / "work").mkdir()
     with pytest.raises(NotBuiltError, match=r"within 0.5 s"):
-        Builder(project, tmp_path / "work", 1, 0.5).build(b"hang", ".hip", [])
-
-
-def test_assembly_does_not_replace_a_source(builder):
-    with pytest.raises(NotBuiltError, match=r"kernel_variant\.cpp"):
-        builder.build(b"s_endpgm", ".s", [])
+        Builder(project, tmp_path / "work", 1, 0.5).build(b"hang", [])
 
 
 def test_the_recipe_is_all_that_a_build_reads_but_the_source(builder, project, tmp_path):

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages.errors import UsageError
+from kerncap_stages.evaluate.building import Builder
+from kerncap_stages.evaluate.candidates import SOURCE_SUFFIXES, list_candidates
+from kerncap_stages.evaluate.intake import Intake
 from kerncap_stages.evaluate.recipe import read_recipe
+from kerncap_stages.manifests.evaluation import Outcome
 
 # The files by which a project of each compiler is known.
 PROJECTS = {
@@ -67,3 +71,51 @@ def test_a_host_compiler_of_another_folder_is_not_run(tmp_path):
     (tmp_path / "g++").touch(mode=0o755)
     with pytest.raises(UsageError, match="ccbin"):
         recipe.choose_flags([f"-ccbin={Path(tmp_path) / 'g++'}"])
+
+
+@pytest.mark.parametrize(
+    ("source", "replaced_by"),
+    [
+        ("kernel_variant.cpp", {".cpp", ".hip", ".cu"}),
+        ("kernel_variant.cu", {".cpp", ".hip", ".cu"}),
+        ("kernel_variant.s", {".s"}),
+        ("kernel_variant.ptx", set()),
+        ("kernel_variant.py", set()),
+    ],
+)
+def test_a_source_is_replaced_by_one_of_its_kind_alone(tmp_path, source, replaced_by):
+    recipe = make(tmp_path, source, "kernel_variant.bak", "kernel_variant.cpp.orig")
+    assert recipe.source == source
+    taken = set()
+    for suffix in SOURCE_SUFFIXES:
+        try:
+            recipe.refuse(suffix)
+            taken.add(suffix)
+        except UsageError as error:
+            assert source in str(error)  # noqa: PT017
+    assert taken == replaced_by
+
+
+def test_a_folder_without_one_source_has_no_recipe(tmp_path):
+    assert make(tmp_path, "kernel_variant.bak") is None
+    assert make(tmp_path, "kernel_variant.cpp", "kernel_variant.s") is None
+
+
+@pytest.mark.parametrize("source", ["kernel_variant.py", "kernel_variant.ptx"])
+def test_a_refused_source_is_neither_written_nor_built(tmp_path, source, store):
+    project, work = tmp_path / "project", tmp_path / "work"
+    project.mkdir()
+    work.mkdir()
+    (project / source).write_text("the project's")
+    (project / "Makefile").write_text(f"recompile assemble:\n\tcp {source} optimized.hsaco\n")
+    (tmp_path / "a.hip").write_text("import os")
+    entries = []
+    builder = Builder(project, work, 1, 60.0)
+    intake = Intake(list_candidates([str(tmp_path / "a.hip")]), work, store, "m", builder, 1, entries.append)
+    intake.start()
+    intake._thread.join(60)  # noqa: SLF001
+    assert entries[0].failed.outcome is Outcome.REFUSED
+    assert entries[0].failed.reasons == (
+        f"this project's source is {source}, and a .hip file cannot replace it",
+    )
+    assert list(work.iterdir()) == []
