@@ -18,7 +18,7 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.variant import read_variant
-from kerncap_stages.validate.baselines import Baselines, make_kept_finder
+from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import ProcessReplayer
@@ -108,7 +108,7 @@ class VariantJudge:
             judgement = judge.judge(variant)
         finally:
             self._replays.settle()
-            self._kept.update({each.key: each for each in baselines.kept})
+            self._kept.update({each.key: each for each in find_lasting(baselines.kept)})
         if variant.read_bytes() != code:
             raise UsageError(f"{variant} changed while it was validated")
         request = Request(
@@ -155,6 +155,7 @@ class VariantJudge:
             self.replayer.begin_variant(None)
             self.replayer.run(Start(self._store, self.capture), None)  # time limits are multiples of its time
             self._judge.find_fresh_values()
+        self._baselines.forget_passing()  # the last variant's
         return self._judge, self._baselines
 
     def _find_kept(self, key: Digest) -> BaselineReplay | None:

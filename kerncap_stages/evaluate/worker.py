@@ -25,6 +25,7 @@ from kerncap_stages.manifests import open_view
 from kerncap_stages.replay.standby import Standbys
 from kerncap_stages.replay.variant_shape import VariantShape
 from kerncap_stages.store import Store
+from kerncap_stages.validate.baselines import find_lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ class Worker:
             code=None if variant_code is None else str(variant_code.payload.digest),
             reasons=tuple(reasons),
             time=None if time is None else time.model_dump(mode="json"),
-            kept=tuple(str(each.key) for each in judged.verdict.baselines),
+            kept=tuple(str(each.key) for each in find_lasting(judged.verdict.baselines)),
         )
 
     def _find_judge(self, task: Task) -> tuple[VariantJudge, Timer]:

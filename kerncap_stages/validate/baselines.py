@@ -12,7 +12,7 @@ from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kerncap_stages.digest import Digest, MemoryRef
     from kerncap_stages.manifests.capture import Capture
@@ -95,10 +95,12 @@ class Baselines:
 
     def remember(self, validation: Digest) -> None:
         """Make the replays that this validation used available to later ones. Call it after publishing."""
-        for replay in self.kept:
-            # A time-out from the captured state may come from the machine's load, so it is not kept.
-            if replay.outcome is not ReplayOutcome.TIMED_OUT or replay.changed_region is not None:
-                self._store.actions.put(replay.key, validation)
+        for replay in find_lasting(self.kept):
+            self._store.actions.put(replay.key, validation)
+
+    def forget_passing(self) -> None:
+        """Forget the replays that another verdict must not use; see ``find_lasting``."""
+        self.kept = find_lasting(self.kept)
 
     def _run_from(self, start: Start, key: Digest) -> BaselineRun:
         kept = self._known(key)
@@ -135,6 +137,18 @@ class Baselines:
 
     def _make_key(self, **what: object) -> Digest:
         return make_request_key("baseline", **self._scope, **what)
+
+
+def find_lasting(replays: Iterable[BaselineReplay]) -> list[BaselineReplay]:
+    """Return the replays that later verdicts may use.
+
+    A time-out from the captured state is not among them: it may come from the machine's load.
+    """
+    return [
+        each
+        for each in replays
+        if each.outcome is not ReplayOutcome.TIMED_OUT or each.changed_region is not None
+    ]
 
 
 def make_kept_finder(store: Store) -> Callable[[Digest], BaselineReplay | None]:

@@ -113,7 +113,7 @@ def test_a_refused_source_is_neither_written_nor_built(tmp_path, source, store):
     builder = Builder(project, work, 1, 60.0)
     intake = Intake(list_candidates([str(tmp_path / "a.hip")]), work, store, "m", builder, 1, entries.append)
     intake.start()
-    intake._thread.join(60)  # noqa: SLF001
+    intake._thread.join(60)
     assert entries[0].failed.outcome is Outcome.REFUSED
     assert entries[0].failed.reasons == (
         f"this project's source is {source}, and a .hip file cannot replace it",
