@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.compilers.dependencies import find_first_error
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.recipe import read_recipe
+from kerncap_stages.evaluate.tools import identify_tools
 from kerncap_stages.generate.mirror import make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_response_text
 from kerncap_stages.project.checkout import CAPTURE
@@ -43,7 +44,8 @@ class Builder:
     def __init__(self, project: Path, work: Path, places: int, timeout_s: float) -> None:
         """``work``: a folder for copies. ``places``: how many builds run at once.
 
-        Raises UsageError if the project has no source that can be built.
+        ``recipe``: a digest of all that a build depends on beside its source and flags; None if that is not
+        known. Raises UsageError if the project has no source that can be built.
         """
         self._project = project
         self._timeout_s = timeout_s
@@ -57,7 +59,8 @@ class Builder:
         self.refuse, self.choose_flags = recipe.refuse, recipe.choose_flags
         self._flags = {each.name: each.read_bytes() for each in project.glob(_FLAG_FILES)}
         self._quote = make_response_text if recipe.is_clang else make_nvcc_response_text
-        self.recipe = self._hash_recipe()
+        tools = identify_tools(project)
+        self.recipe = None if tools is None else self._hash_recipe(tools)
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
@@ -130,9 +133,9 @@ class Builder:
         finally:
             self._places.put(place)
 
-    def _hash_recipe(self) -> str:
-        """Hash all that a build reads in the project, but its own source."""
-        hasher = hashlib.sha256()
+    def _hash_recipe(self, tools: str) -> str:
+        """Hash all that a build reads in the project, but its own source, and the compilers."""
+        hasher = hashlib.sha256(tools.encode())
         for path in sorted(self._project.rglob("*")):
             below = path.relative_to(self._project)
             if below.parts[0] == CAPTURE or path.name in (*_BUILT, self._source) or not path.is_file():

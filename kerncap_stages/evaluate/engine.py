@@ -152,7 +152,14 @@ class _Evaluator:
         codes = self._folder / "codes"
         codes.mkdir()
         intake = self._intake = Intake(
-            candidates, codes, self._store, self._subject.machine, builder, self._workers, self._news.put
+            candidates,
+            codes,
+            self._store,
+            self._subject.machine,
+            builder,
+            self._workers,
+            self._news.put,
+            fresh=self._settings.fresh,
         )
         intake.start()
         is_listed = False

@@ -46,13 +46,19 @@ class Intake:
         builder: Builder | None,
         builds: int,
         tell: Callable[[Entry | Exception | None], None],
+        *,
+        fresh: bool = False,
     ) -> None:
-        """``folder``: for the code objects. ``builder``: None if sources cannot be built."""
+        """``folder``: for the code objects. ``builder``: None if sources cannot be built.
+
+        fresh: build again what was built before.
+        """
         self._candidates = candidates
         self._folder = folder
         self._store = store
         self._machine = machine
         self._builder = builder
+        self._fresh = fresh
         self._tell = tell
         self._room = threading.Semaphore(_MAX_AHEAD)
         self._stopped = threading.Event()
@@ -132,8 +138,11 @@ class Intake:
         flags = self._builder.choose_flags(entry.candidate.flags)
         source = read_source(path)
         entry.source_digest = Digest(hashlib.sha256(source).hexdigest())
-        entry.build_key = make_build_key(source, path.suffix, flags, self._builder.recipe, self._machine)
-        known = find_built(self._store, entry.build_key)
+        # What lies in a folder that a flag names may have changed since.
+        recipe = self._builder.recipe if not any("/" in flag for flag in flags) else None
+        if recipe is not None:
+            entry.build_key = make_build_key(source, path.suffix, flags, recipe, self._machine)
+        known = find_built(self._store, entry.build_key) if entry.build_key and not self._fresh else None
         return known or self._builder.build(source, flags)
 
     def _keep(self, digest: Digest, code: bytes) -> Path:
