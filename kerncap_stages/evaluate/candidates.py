@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CODE_SUFFIXES = (".hsaco", ".co", ".cubin", ".ptx", ".fatbin")
 SOURCE_SUFFIXES = (".hip", ".cu", ".cpp", ".s")
+_MAX_SHOWN = 200
 _MEMBERS = ("name", "path", "flags")
 
 
@@ -26,11 +27,13 @@ class Candidate:
     """A variant that the user named.
 
     flags: for the compiler, beside those that the project records; of a code object there are none.
+    problem: why it is refused, if that is known: a line of a list that names no variant.
     """
 
     name: str
     path: Path
     flags: tuple[str, ...] = ()
+    problem: str | None = None
 
     @property
     def is_source(self) -> bool:
@@ -71,28 +74,33 @@ def _list_folder(folder: Path, flags: Sequence[str]) -> Iterator[Candidate]:
 def read_line(line: str, flags: Sequence[str] = ()) -> Candidate | None:
     """Read a line of a list: a path, or a JSON object with ``path``, ``name`` and ``flags``.
 
-    None for an empty line. A path that holds a line feed, or begins with `{`, needs JSON.
-    Raises UsageError for anything else; whether the file exists is seen when it is read.
+    None for an empty line. A path that holds a line feed, or begins with `{`, needs JSON. Anything else gives
+    a candidate with a problem; whether the file exists is seen when it is read.
     """
     text = line.rstrip("\n")
     if not text.strip():
         return None
-    if not text.startswith("{"):
-        return _add_flags(Candidate(text, Path(text)), flags)
     try:
-        return _add_flags(_read_object(json.loads(text)), flags)
+        named = _read_object(json.loads(text)) if text.startswith("{") else Candidate(text, _make_path(text))
+        return _add_flags(named, flags)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"not a variant: {text[:200]}: {error}",
-            hint='one line for each, a path or {"path": "a.hip", "name": "a", "flags": ["-DN=4"]}',
-        ) from error
+        wanted = 'a line is a path or {"path": "a.hip", "name": "a", "flags": ["-DN=4"]}'
+        return Candidate(text[:_MAX_SHOWN], Path(), problem=f"not a variant: {error}; {wanted}")
+    except UsageError as error:
+        return Candidate(text[:_MAX_SHOWN], Path(), problem=str(error))
+
+
+def _make_path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ValueError("no system has such a path")
+    return Path(text)
 
 
 def _read_object(members: Any) -> Candidate:
     if not isinstance(members, dict) or not set(members) <= set(_MEMBERS):
         raise ValueError(f"expected an object with {', '.join(_MEMBERS)}")
     path, name, flags = members.get("path"), members.get("name"), members.get("flags", [])
-    if not isinstance(path, str) or not path or "\0" in path:
+    if not isinstance(path, str):
         raise ValueError("path is missing")
     if name is not None and not isinstance(name, str):
         raise ValueError("name is not a text")
@@ -100,7 +108,7 @@ def _read_object(members: Any) -> Candidate:
         flags = shlex.split(flags)
     if not isinstance(flags, list) or not all(isinstance(each, str) for each in flags):
         raise ValueError("flags is neither a text nor a list of texts")
-    return Candidate(path if name is None else name, Path(path), tuple(flags))
+    return Candidate(path if name is None else name, _make_path(path), tuple(flags))
 
 
 def _add_flags(candidate: Candidate, flags: Sequence[str]) -> Candidate:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from kerncap_stages import __version__
-from kerncap_stages.digest import Digest, ManifestRef
-from kerncap_stages.errors import ArtifactError, DeviceError, ExitCode
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactError, DeviceError, ExitCode, KerncapError
 from kerncap_stages.evaluate.building import Builder
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
 from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request
 from kerncap_stages.evaluate.pool import Pool, Wanted
 from kerncap_stages.evaluate.publishing import Publisher
-from kerncap_stages.evaluate.ranking import rank
+from kerncap_stages.evaluate.record import make_evaluation
 from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.evaluate.subject import open_subject
@@ -30,7 +28,6 @@ from kerncap_stages.evaluate.workers import count_workers
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.evaluation import EvaluatedVariant, Evaluation, MeasuredTime, Outcome
-from kerncap_stages.manifests.validation import Tolerance
 from kerncap_stages.validate.request import JudgeSettings
 
 if TYPE_CHECKING:
@@ -94,6 +91,7 @@ def run_evaluate(
     """Judge and time all candidates, and publish the evaluation in the subject's store.
 
     candidates: may be a generator that waits; it is read in a thread.
+    After any error what was judged is published as an evaluation that is not complete.
     Raises EvaluationInterrupted after Ctrl-C; UsageError for candidates that cannot be listed; DeviceError
     if the captured kernel cannot be replayed on this machine.
     """
@@ -105,6 +103,11 @@ def run_evaluate(
             evaluator.run(candidates)
         except KeyboardInterrupt:
             raise EvaluationInterrupted(*evaluator.publish(complete=False)) from None
+        except Exception:
+            if evaluator.has_judged:  # the times are known there alone
+                with contextlib.suppress(KerncapError):  # the store's error may be why we are here
+                    evaluator.publish(complete=False)
+            raise
         return evaluator.publish(complete=True)
 
 
@@ -179,31 +182,16 @@ class _Evaluator:
             finally:
                 self._pool.end()
 
+    @property
+    def has_judged(self) -> bool:
+        """Whether all is known of a variant."""
+        return bool(self._described)
+
     def publish(self, *, complete: bool) -> tuple[Digest, Evaluation]:
         """Publish what was evaluated."""
-        bounds = self._settings.judge.bounds
-        environment = self._subject.first.environment.model_copy(
-            update={"recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        )
-        order = sorted(self._described)
-        places = {number: place for place, number in enumerate(order)}
-        variants = [
-            each.model_copy(update={"same_as": None if each.same_as is None else places.get(each.same_as)})
-            for each in (self._described[number] for number in order)
-        ]
         captures = self._subject.subject.captures
-        manifest = Evaluation(
-            parents=tuple(ManifestRef.to(each) for each in captures),
-            made_by=f"kerncap-stages {__version__}",
-            kernel_name=self._subject.first.kernel.demangled_name,
-            cases=self._subject.cases,
-            environment=environment,
-            machine=Digest(self._subject.machine),
-            tolerance=None
-            if bounds.is_exact
-            else Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp),
-            complete=complete,
-            variants=rank(variants),
+        manifest = make_evaluation(
+            self._subject, self._settings.judge.bounds, self._described, complete=complete
         )
         with self._store.begin_transaction() as transaction:
             digest = transaction.publish(dump(manifest), "evaluation", captures)

@@ -95,7 +95,10 @@ class Intake:
                 if self._stopped.is_set():
                     return
                 entry = Entry(number, candidate)
-                if candidate.is_source:
+                if candidate.problem is not None:
+                    entry.failed = Answer(Outcome.REFUSED, reasons=(candidate.problem,))
+                    self._tell(entry)
+                elif candidate.is_source:
                     self._builds.submit(self._take, entry)
                 else:
                     self._take(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shlex
 import sys
@@ -134,6 +135,8 @@ def _list(arguments: EvaluateArguments) -> tuple[Iterable[Candidate], int | None
 def _chain(before: list[Candidate], flags: list[str], after: list[Candidate]) -> Iterator[Candidate]:
     yield from before
     found = False
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # paths need not be UTF-8
     for line in sys.stdin or ():
         if (candidate := read_line(line, flags)) is not None:
             found = True

@@ -107,7 +107,8 @@ def test_sources_are_built_with_the_projects_flags(stages, variants):
     assert "not built" in stages.run("show", "@evaluation").must().out
 
 
-def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(stages, variants):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(stages, variants, number):
     folder = variants("right", "half", "for_ever")
     (folder / "for_ever.hsaco").rename(folder / "zzz.hsaco")
     words = ("@capture", folder, "--workers", 1, "--timeout", 60)
@@ -120,9 +121,9 @@ def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(stages, varia
     said = [process.stderr.readline() for _ in range(2)]
     assert {line.split()[0] for line in said} == {"right", "wrong"}
     began = time.monotonic()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGINT, err
+    assert process.returncode == -number, err
     assert time.monotonic() - began < 20
     assert "interrupted: 2 of 3 variants were judged" in err
     partial = stages.show(out.strip())

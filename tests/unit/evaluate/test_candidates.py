@@ -53,9 +53,11 @@ def test_a_line_is_a_path_or_an_object():
     [
         "{", "{}", '{"path": 5}', '{"path": ""}', '{"path": "a", "more": 1}', '{"path": "a.hip", "name": 1}',
         '{"path": "a.hip", "flags": [1]}', '{"path": "a.hip", "flags": "\'"}', '{"path": "a\\u0000"}',
-        '{"path": "a.hsaco", "flags": ["-O2"]}', "{" * 5000,
+        '{"path": "a.hsaco", "flags": ["-O2"]}', "{" * 5000, "a\0b",
     ],
 )  # fmt: skip
-def test_other_lines_are_wrong_usage(line):
-    with pytest.raises(UsageError):
-        read_line(line)
+def test_other_lines_are_refused(line):
+    refused = read_line(line)
+    assert refused is not None
+    assert refused.problem
+    assert line.startswith(refused.name)

@@ -228,12 +228,53 @@ def test_a_source_needs_a_project(evaluate):
     assert "project" in made.variants[0].reasons[0]
 
 
-def test_a_list_that_cannot_be_read_ends_it(store, capture, tasks):  # noqa: ARG001
-    def lines():
-        yield read_line("{nothing}\n")
+def test_a_bad_line_of_a_list_is_refused_and_the_rest_goes_on(store, capture, tasks, tmp_path):  # noqa: ARG001
+    (tmp_path / "a.hsaco").write_text("right 5")
+    (tmp_path / "b.hsaco").write_text("right 6")
+    lines = [
+        str(tmp_path / "a.hsaco"), "{nothing}", json.dumps({"path": "c.hsaco", "flags": ["-O2"]}),
+        "with\0zero", str(tmp_path / "b.hsaco"),
+    ]  # fmt: skip
+    _, made = run_evaluate(Subject(store, (capture,)), map(read_line, lines), EvaluateSettings(workers=1))
+    assert [each.outcome.value for each in made.variants] == [
+        "right",
+        "refused",
+        "refused",
+        "refused",
+        "right",
+    ]
+    assert "not a variant" in made.variants[1].reasons[0]
+    assert made.complete
 
-    with pytest.raises(UsageError, match="not a variant"):
-        run_evaluate(Subject(store, (capture,)), lines(), EvaluateSettings(workers=1))
+
+@pytest.mark.parametrize("error", [UsageError("no more"), OSError("no more"), ZeroDivisionError("no more")])
+def test_an_error_keeps_what_was_judged(store, capture, tasks, tmp_path, error):
+    (tmp_path / "a.hsaco").write_text("right 5")
+    (tmp_path / "b.hsaco").write_text("right 6")
+    is_judged = threading.Event()
+
+    def lines():
+        yield read_line(str(tmp_path / "a.hsaco"))
+        assert is_judged.wait(60)
+        raise error
+
+    subject, settings = Subject(store, (capture,)), EvaluateSettings(workers=1)
+    with pytest.raises(type(error), match="no more"):
+        run_evaluate(subject, lines(), settings, lambda *_: is_judged.set())
+    (entry,) = store.list_artifacts("evaluation")
+    kept = load_as(store, entry.digest, Evaluation)
+    assert not kept.complete
+    assert [each.outcome.value for each in kept.variants] == ["right"]
+    before = len(tasks())
+    _, made = run_evaluate(subject, list_candidates([str(tmp_path)]), settings)
+    assert made.variants[0].ratio == kept.variants[0].ratio
+    assert len(tasks()) == before + 1
+
+
+def test_an_error_before_any_verdict_publishes_nothing(store, capture, tasks):  # noqa: ARG001
+    with pytest.raises(UsageError, match="no such file"):
+        run_evaluate(Subject(store, (capture,)), list_candidates(["/none"]), EvaluateSettings(workers=1))
+    assert store.list_artifacts("evaluation") == []
 
 
 def test_each_case_is_judged_and_counts(store, capture, tasks, tmp_path):
