@@ -20,8 +20,8 @@ from kerncap_stages.evaluate.intake import Intake
 from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request
 from kerncap_stages.evaluate.pool import Pool, Wanted
 from kerncap_stages.evaluate.publishing import Publisher
-from kerncap_stages.evaluate.record import make_evaluation
 from kerncap_stages.evaluate.recipe import read_recipe
+from kerncap_stages.evaluate.record import make_evaluation
 from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.evaluate.subject import open_subject
 from kerncap_stages.evaluate.workers import count_workers
