@@ -7,9 +7,9 @@ meet each other nor change the user's project, and what its Makefile keeps (a pr
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.compilers.dependencies import find_first_error
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.recipe import read_recipe
+from kerncap_stages.evaluate.regular import read_regular_file
+from kerncap_stages.evaluate.snapshot import copy_project, hash_files
 from kerncap_stages.evaluate.tools import identify_tools
 from kerncap_stages.generate.mirror import make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_response_text
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _BUILT = (*VARIANTS, "built.sha256")
 _FLAG_FILES = "compile_flags*.rsp"
+_READS = re.compile(rb"(#|%:|\?\?=)\s*(include|import|embed)|__has_include|incbin|_Pragma|#\s*pragma")
 _MAX_SAID = 64 << 10
 _MAX_SOURCE_BYTES = 64 << 20
 
@@ -44,8 +47,7 @@ class Builder:
     def __init__(self, project: Path, work: Path, places: int, timeout_s: float) -> None:
         """``work``: a folder for copies. ``places``: how many builds run at once.
 
-        ``recipe``: a digest of all that a build depends on beside its source and flags; None if that is not
-        known. Raises UsageError if the project has no source that can be built.
+        Raises UsageError if the project has no source that can be built.
         """
         self._project = project
         self._timeout_s = timeout_s
@@ -57,14 +59,27 @@ class Builder:
             )
         self._source = recipe.source
         self.refuse, self.choose_flags = recipe.refuse, recipe.choose_flags
-        self._flags = {each.name: each.read_bytes() for each in project.glob(_FLAG_FILES)}
+        self._copy = work / "project"
+        copy_project(project, self._source, self._copy)
+        self._flags = {each.name: each.read_bytes() for each in self._copy.glob(_FLAG_FILES)}
+        self._includes = find_includes((self._copy / self._source).read_bytes())
         self._quote = make_response_text if recipe.is_clang else make_nvcc_response_text
         tools = identify_tools(project)
-        self.recipe = None if tools is None else self._hash_recipe(tools)
+        self._recipe = None if tools is None else f"{tools} {hash_files(self._copy, self._source)}"
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
         self._running: set[subprocess.Popen[bytes]] = set()
+
+    def find_recipe(self, source: bytes, flags: Sequence[str]) -> str | None:
+        """Return what a build depends on beside its source and flags; None if that is not known.
+
+        A project holds all headers that its own source includes. Another header may be anywhere, and so may
+        what a flag names.
+        """
+        if any("/" in flag for flag in flags) or not find_includes(source) <= self._includes:
+            return None
+        return self._recipe
 
     def build(self, source: bytes, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.
@@ -120,31 +135,18 @@ class Builder:
         place = self._places.get()
         try:
             if not place.is_dir():
-                skipped = shutil.ignore_patterns(*_BUILT)
-                place.mkdir()
-                for each in self._project.iterdir():
-                    if each.name == CAPTURE or each.name in _BUILT:
-                        continue
-                    if each.is_dir():
-                        shutil.copytree(each, place / each.name, symlinks=True, ignore=skipped)
-                    else:
-                        shutil.copy2(each, place / each.name, follow_symlinks=False)
+                shutil.copytree(self._copy, place)
+                if self._source.endswith(".s"):  # the instructions are put back into the captured code
+                    (place / CAPTURE).symlink_to(self._project.resolve() / CAPTURE)
             yield place
         finally:
             self._places.put(place)
 
-    def _hash_recipe(self, tools: str) -> str:
-        """Hash all that a build reads in the project, but its own source, and the compilers."""
-        hasher = hashlib.sha256(tools.encode())
-        for path in sorted(self._project.rglob("*")):
-            below = path.relative_to(self._project)
-            if below.parts[0] == CAPTURE or path.name in (*_BUILT, self._source) or not path.is_file():
-                continue
-            if path.suffix in (".pch", ".gch", ".o"):
-                continue
-            hasher.update(os.fsencode(below) + b"\0")
-            hasher.update(hashlib.sha256(path.read_bytes()).digest())
-        return hasher.hexdigest()
+
+def find_includes(source: bytes) -> frozenset[bytes]:
+    """Return the lines by which a source reads other files."""
+    joined = re.sub(rb"\\\r?\n", b"", source)
+    return frozenset(b" ".join(each.split()) for each in joined.splitlines() if _READS.search(each))
 
 
 def read_source(path: Path) -> bytes:
@@ -154,17 +156,3 @@ def read_source(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise NotBuiltError(f"cannot be read: {why}") from error
-
-
-def read_regular_file(path: Path, most_bytes: int) -> bytes:
-    """Read a file. A pipe would hold us, and a device would never end.
-
-    Raises OSError if it cannot be read, ValueError if it is not a regular file, or is too large.
-    """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not path.is_file():
-            raise ValueError("it is not a regular file")
-        if status.st_size > most_bytes:
-            raise ValueError(f"it has {status.st_size} bytes, and at most {most_bytes} are read")
-        return file.read()

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.building import NotBuiltError, read_regular_file, read_source
+from kerncap_stages.evaluate.building import NotBuiltError, read_source
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.known import find_built, make_build_key
+from kerncap_stages.evaluate.regular import read_regular_file
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.replay.variant_shape import find_variant_shape
 
@@ -141,8 +142,7 @@ class Intake:
         flags = self._builder.choose_flags(entry.candidate.flags)
         source = read_source(path)
         entry.source_digest = Digest(hashlib.sha256(source).hexdigest())
-        # What lies in a folder that a flag names may have changed since.
-        recipe = self._builder.recipe if not any("/" in flag for flag in flags) else None
+        recipe = self._builder.find_recipe(source, flags)
         if recipe is not None:
             entry.build_key = make_build_key(source, path.suffix, flags, recipe, self._machine)
         known = find_built(self._store, entry.build_key) if entry.build_key and not self._fresh else None

@@ -13,6 +13,7 @@ from kerncap_stages.compilers.hip import HipToolchain
 from kerncap_stages.compilers.nvcc_flags import find_dropped_nvcc_flags
 from kerncap_stages.compilers.nvrtc import SCRIPT, find_dropped_nvrtc_flags
 from kerncap_stages.errors import UsageError
+from kerncap_stages.project.checkout import list_written_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,9 +69,10 @@ class Recipe:
 
 
 def read_recipe(project: Path) -> Recipe | None:
-    """Read a project's recipe; None if it has no source, or more than one."""
+    """Read a project's recipe; None if it has no source, or more than one, or kc-generate did not make it."""
+    written = list_written_files(project)
     sources = [name for suffix in _REPLACED_BY if (project / (name := _STEM + suffix)).is_file()]
-    if len(sources) != 1 or not (project / "Makefile").is_file():
+    if len(sources) != 1 or sources[0] not in written or "Makefile" not in written:
         return None
     return Recipe(sources[0], _find_compiler(project, sources[0]))
 

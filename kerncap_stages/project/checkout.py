@@ -186,6 +186,14 @@ def find_edited_files(folder: Path) -> list[str]:
     return [path for path, digest in sorted(written.items()) if hash_file(folder / path) != digest]
 
 
+def list_written_files(folder: Path) -> tuple[str, ...]:
+    """Return the files that were written into a project, by their paths below it; empty if it is none."""
+    written = _read_record(folder).get("files", {})
+    return tuple(
+        path for path in written if path and not path.startswith("/") and ".." not in path.split("/")
+    )
+
+
 def open_project(folder: Path) -> Project:
     """Read a project's record.
 

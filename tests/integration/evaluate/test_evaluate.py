@@ -107,6 +107,15 @@ def test_sources_are_built_with_the_projects_flags(stages, variants):
     assert "not built" in stages.run("show", "@evaluation").must().out
 
 
+def test_instructions_are_put_back_into_the_captured_code(stages):
+    stages.run("generate", "@capture", "--assembly", "--output", "instructions").must()
+    source = stages.folder / "instructions/kernel_variant.s"
+    (stages.folder / "mine.s").write_text(source.read_text() + "\n; mine\n")
+    (stages.folder / "mine.hip").write_text("__global__ void k() {}")
+    made = stages.run("evaluate", "instructions", "mine.s", "mine.hip", "--json").must().manifest
+    assert outcomes(made) == {"mine.s": "right", "mine.hip": "refused"}, made["variants"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(stages, variants, number):
     folder = variants("right", "half", "for_ever")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from projects import write_record
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.building import Builder, NotBuiltError, read_source
@@ -30,6 +33,7 @@ def project(tmp_path):
         "deps/header": "header\n", "optimized.hsaco": "of the user", "capture/large": "not copied",
     }.items():  # fmt: skip
         (folder / name).write_text(text)
+    write_record(folder)
     return folder
 
 
@@ -72,15 +76,64 @@ def test_a_compiler_that_hangs_is_ended(project, tmp_path):
         Builder(project, tmp_path / "work", 1, 0.5).build(b"hang", [])
 
 
-def test_the_recipe_is_all_that_a_build_reads_but_the_source(builder, project, tmp_path):
-    def recipe():
-        return Builder(project, tmp_path / "work", 1, 60.0).recipe
+def test_the_recipe_is_all_that_a_build_reads_but_the_source(project, tmp_path):
+    numbers = itertools.count()
 
+    def recipe():
+        work = tmp_path / f"work-{next(numbers)}"
+        work.mkdir()
+        return Builder(project, work, 1, 60.0).find_recipe(b"source", [])
+
+    before = recipe()
     (project / "kernel_variant.cpp").write_text("edited")
     (project / "optimized.hsaco").write_text("built")
-    assert recipe() == builder.recipe
+    (project / "variants").mkdir()
+    (project / "variants/a.hip").write_text("a variant")
+    os.mkfifo(project / "variants/pipe")
+    os.mkfifo(project / "deps/pipe")
+    (project / "notes").write_text("the user's")
+    assert recipe() == before
     (project / "deps/header").write_text("another")
-    assert recipe() != builder.recipe
+    assert recipe() not in (None, before)
+    (project / "deps/header").write_text("header\n")
+    assert recipe() == before
+    (project / "deps/new").write_text("may be included")
+    assert recipe() not in (None, before)
+
+
+def test_a_source_that_reads_other_files_has_no_recipe(project, tmp_path):
+    (project / "kernel_variant.cpp").write_text('#include "header"\n#include <cmath>\n')
+    (tmp_path / "work").mkdir()
+    builder = Builder(project, tmp_path / "work", 1, 60.0)
+    assert builder.find_recipe(b"#include  <cmath>\nint i;\n", ["-O3"]) is not None
+    for source in (b'#include "/elsewhere/header"', b"# inc\\\nlude <vector>", b'asm(".incbin "x"");'):
+        assert builder.find_recipe(source, []) is None
+    assert builder.find_recipe(b"int i;\n", ["-I/elsewhere"]) is None
+
+
+def test_what_links_lead_to_is_read_and_never_written(project, tmp_path):
+    (tmp_path / "inc").mkdir()
+    elsewhere = {"kernel_variant.cpp": "the user's", "compile_flags.rsp": '"-O1"\n', "deps/header": "far\n"}
+    for name, text in elsewhere.items():
+        target = tmp_path / "inc" / name.rpartition("/")[2]
+        target.write_text(text)
+        (project / name).unlink()
+        (project / name).symlink_to(os.path.relpath(target, (project / name).parent))
+    (project / "deps/original.cpp").symlink_to("../kernel_variant.cpp")  # as make does for nvcc
+    (tmp_path / "work").mkdir()
+    builder = Builder(project, tmp_path / "work", 1, 60.0)
+    assert builder.build(b"mine\n", ["-DA"]) == b'mine\n"-O1"\n"-DA"\nfar\n'
+    for name, text in elsewhere.items():
+        assert (tmp_path / "inc" / name.rpartition("/")[2]).read_text() == text
+    assert not [path for path in (tmp_path / "work").rglob("*") if path.is_symlink()]
+    assert not list((tmp_path / "work").rglob("original.cpp"))
+
+
+def test_edits_during_an_evaluation_come_too_late(project, builder):
+    before = builder.find_recipe(b"", [])
+    (project / "deps/header").write_text("another\n")
+    assert builder.build(b"mine\n", []) == b'mine\n"-O3"\nheader\n'
+    assert builder.find_recipe(b"", []) == before
 
 
 def test_a_folder_without_a_source_cannot_build(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from projects import write_record
 
 from kerncap_stages.evaluate import intake as intake_module
 from kerncap_stages.evaluate.building import Builder
@@ -21,6 +22,7 @@ def project(tmp_path, monkeypatch):
     (folder / "Makefile").write_text(MAKEFILE)
     (folder / "kernel_variant.cpp").write_text("original")
     (folder / "vfs.yaml").touch()
+    write_record(folder)
     install(tmp_path / "bin/hipcc", "cat")
     install(tmp_path / "bin/other", "cat")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
@@ -78,7 +80,7 @@ def test_without_make_nothing_is_known(project):
 
 @pytest.mark.parametrize(
     ("fresh", "flags", "code"),
-    [(False, (), b"of before"), (True, (), b"mine"), (False, ("-I/folder",), b"mine")],
+    [(False, (), b"of before"), (True, (), b"mine"), (False, ("-Ifolder",), b"mine")],
 )
 def test_a_build_of_before_is_used_unless_something_may_have_changed(
     project, tmp_path, monkeypatch, store, fresh, flags, code

@@ -1,0 +1,60 @@
+"""Copies what a build reads in a project, so that neither the user's edits nor a build change it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from kerncap_stages.evaluate.regular import read_regular_file
+from kerncap_stages.project.checkout import CAPTURE, list_written_files
+from kerncap_stages.project.variants import VARIANTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_FILE_BYTES = 256 << 20
+_LEFT_OUT = (*VARIANTS, "built.sha256")
+
+
+def copy_project(project: Path, source: str, place: Path) -> None:
+    """Copy what kc-generate wrote, without the capture, and what lies beside it in its folders.
+
+    Nothing else: variants may lie in the project, too. What a link leads to is copied, not the link, because
+    ``source`` is written over in copies. Of a link to ``source`` itself there is no copy: make makes it.
+    """
+    own = (project / source).resolve()
+    for below in dict.fromkeys(_list_files(project)):
+        path = project / below
+        if below.name in _LEFT_OUT or (path.is_symlink() and str(below) != source and path.resolve() == own):
+            continue
+        with contextlib.suppress(OSError, ValueError):  # it is gone, a pipe, or too large
+            content = read_regular_file(path, _MAX_FILE_BYTES)
+            target = place / below
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            shutil.copystat(path, target)
+            target.chmod(target.stat().st_mode | 0o600)
+
+
+def hash_files(folder: Path, source: str) -> str:
+    """Hash the names and contents of all files in a copy, but the source."""
+    hasher = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder)
+        if path.is_file() and str(below) != source:
+            hasher.update(os.fsencode(below) + b"\0")
+            hasher.update(hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()
+
+
+def _list_files(project: Path) -> Iterator[PurePosixPath]:
+    written = [PurePosixPath(each) for each in list_written_files(project)]
+    ours = [each for each in written if each.parts[0] != CAPTURE]
+    yield from ours
+    for top in dict.fromkeys(each.parts[0] for each in ours if len(each.parts) > 1):
+        for folder, _, names in os.walk(project / top):
+            yield from (PurePosixPath(Path(folder, name).relative_to(project)) for name in sorted(names))
