@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactError, DeviceError, ExitCode, KerncapError
+from kerncap_stages.errors import ExitCode, KerncapError
 from kerncap_stages.evaluate.building import Builder
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
@@ -24,6 +24,7 @@ from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.record import make_evaluation
 from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.evaluate.subject import open_subject
+from kerncap_stages.evaluate.timing import replay_captured
 from kerncap_stages.evaluate.workers import count_workers
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.1
 _MAX_ATTEMPTS = 2
-_MAX_FAILURES = 4  # of the device in a row, before any verdict
+_MAX_FAILURES = 4  # before any verdict; then the captured kernel is replayed by itself
 # Of the replays of one variant on the software GPU, where device memory is the machine's.
 _REPLAY_BYTES, _REPLAY_FACTOR = 512 << 20, 4
 _BUILD_S = 600.0
@@ -272,7 +273,7 @@ class _Evaluator:
             # The worker knows the file by our name.
             told = tuple(each.replace(str(entry.code), str(entry.candidate.path)) for each in result.reasons)
             if not result.is_final:
-                self._try_again(wanted, " ".join(told), is_damage=result.exit_code == ExitCode.ARTIFACT)
+                self._try_again(wanted, " ".join(told))
                 return
             is_device = result.exit_code == ExitCode.DEVICE
             self._answer(entry, case, Answer(Outcome.UNJUDGED if is_device else Outcome.REFUSED, None, told))
@@ -295,19 +296,19 @@ class _Evaluator:
             worker.scratch, verdict, request.capture, keys, partial(self._answer, entry, case, answer)
         )
 
-    def _try_again(self, wanted: Wanted, why: str, *, is_damage: bool = False) -> None:
+    def _try_again(self, wanted: Wanted, why: str) -> None:
         """Give a task to another worker; after that, there is no verdict.
 
-        is_damage: of the store. Raises DeviceError or ArtifactError if it fails again and again, and there is
-        no verdict yet.
+        If one fails after the other, and there is no verdict yet, the variants may be to blame, or the device.
+        Raises DeviceError or ArtifactError if the captured kernel does not replay by itself, either.
         """
         entry, case = wanted.entry, wanted.case
         entry.attempts[case] = entry.attempts.get(case, 0) + 1
         self._failures += 1
         if not self._has_verdict and self._failures >= _MAX_FAILURES:
-            if is_damage:
-                raise ArtifactError(why, hint="`kc-store check` names damaged and missing objects")
-            raise DeviceError(why, hint="`kc-replay` of the capture says more; `kc-show --about` lists GPUs")
+            capture = self._subject.captures[case]
+            replay_captured(self._store, capture, self._settings.judge.timeout_s)
+            self._failures = 0
         if entry.attempts[case] < _MAX_ATTEMPTS:
             self._pool.put(wanted, first=True)
         else:

@@ -1,4 +1,4 @@
-"""Copies what a build reads in a project, so that neither the user's edits nor a build change it meanwhile."""
+"""Copies what a build reads in a project: neither the user's edits nor a build change it meanwhile."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.evaluation import MeasuredTime
 from kerncap_stages.manifests.replay import ReplayOutcome
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import JudgeSettings
 
 _WARMUP = 3
+
+
+def replay_captured(store: Store, capture: Capture, timeout_s: float) -> None:
+    """Replay the captured kernel by itself.
+
+    Raises DeviceError if this machine, ArtifactError if the store does not let it.
+    """
+    request = ReplayRequest(compare=False, timed=False, quiet=True, timeout_s=timeout_s)
+    result = replay_capture(store, capture, request)
+    if result.outcome is not ReplayOutcome.COMPLETED:
+        raise DeviceError(
+            f"the captured kernel does not replay: {result.explanation}",
+            hint="`kc-replay` of the capture says more; `kc-show --about` lists GPUs",
+        )
 
 
 class Timer:

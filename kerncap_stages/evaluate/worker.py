@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -55,6 +56,8 @@ class Worker:
             result = _fail(task, error)
         except (DeviceError, ArtifactError) as error:  # perhaps not for long, and not the variant's fault
             result = replace(_fail(task, error), is_final=False)
+        except Exception as error:  # what a variant has written may be anything, and is read here
+            result = _explain(task, error)
         if self._limit.exceeded:  # whatever was made of the death of a replay is no verdict
             result = Result(task.number, reasons=(self._explain_limit(),), exit_code=int(ExitCode.DEVICE))
         self._done += 1
@@ -136,6 +139,14 @@ class Worker:
 
 def _fail(task: Task, error: KerncapError) -> Result:
     return Result(task.number, reasons=(str(error),), exit_code=int(error.exit_code))
+
+
+def _explain(task: Task, error: Exception) -> Result:
+    """Answer that there is no verdict because of an error that nobody foresaw. The process ends after it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    reason = f"it could not be judged: {type(error).__name__}: {error}{where}"
+    return Result(task.number, reasons=(reason,), exit_code=int(ExitCode.DEVICE), again=True)
 
 
 def _make_standbys(store: Store, digest: Digest) -> Standbys:

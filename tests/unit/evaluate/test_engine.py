@@ -149,9 +149,22 @@ def test_one_on_which_workers_die_gets_no_verdict(evaluate, store, capture, tmp_
     assert len(tasks()) == before + 2
 
 
-def test_a_device_that_never_works_ends_it(evaluate):
-    with pytest.raises(DeviceError, match="no device"):
+def test_a_device_that_never_works_ends_it(evaluate, monkeypatch):
+    def fail(*_):
+        raise DeviceError("the captured kernel does not replay")
+
+    monkeypatch.setattr(engine_module, "replay_captured", fail)
+    with pytest.raises(DeviceError, match="does not replay"):
         evaluate({f"{number}.hsaco": f"no device {number}" for number in range(20)})
+
+
+def test_variants_that_kill_workers_do_not_end_it_while_the_captured_kernel_replays(evaluate, monkeypatch):
+    replays = []
+    monkeypatch.setattr(engine_module, "replay_captured", lambda *_: replays.append(1))
+    said = {f"{number}.hsaco": f"dies {number}" for number in range(5)} | {"right.hsaco": "right 5"}
+    _, made = evaluate(said, workers=1)
+    assert [each.outcome.value for each in made.variants] == ["unjudged"] * 5 + ["right"]
+    assert len(replays) == 2  # of ten failures, at the fourth and the eighth
 
 
 def test_workers_that_cannot_start_end_it(evaluate, monkeypatch):
