@@ -299,7 +299,7 @@ class _Evaluator:
     def _try_again(self, wanted: Wanted, why: str) -> None:
         """Give a task to another worker; after that, there is no verdict.
 
-        If one fails after the other, and there is no verdict yet, the variants may be to blame, or the device.
+        If many fail, and there is no verdict yet, the variants may be to blame, or the device.
         Raises DeviceError or ArtifactError if the captured kernel does not replay by itself, either.
         """
         entry, case = wanted.entry, wanted.case

@@ -124,11 +124,18 @@ def list_gpus(backend: str) -> list[str]:
     """Return the GPUs that workers may use, as CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES name them."""
     if backend == Backend.CUDA:
         numbers = range(len(list(Path("/dev").glob("nvidia[0-9]*"))))
-        return _read_chosen(_CUDA) or [str(number) for number in numbers]
-    gpus = [node for node in _list(_KFD_NODES) if "simd_count 0\n" not in _read(node / "properties")]
-    seen = _read_chosen(_ROCR) or [str(number) for number, _ in enumerate(gpus)]
-    by_hip = [each for each in _read_chosen(_HIP) if each.isdecimal() and int(each) < len(seen)]
-    return [seen[int(each)] for each in by_hip] or seen
+        chosen = _read_chosen(_CUDA)
+        return [str(number) for number in numbers] if chosen is None else chosen
+    chosen = _read_chosen(_ROCR)
+    if chosen is None:
+        gpus = [node for node in _list(_KFD_NODES) if "simd_count 0\n" not in _read(node / "properties")]
+        chosen = [str(number) for number, _ in enumerate(gpus)]
+    by_hip = _read_chosen(_HIP)
+    if by_hip is None:
+        return chosen
+    # HIP counts those that ROCr leaves, and takes names, too.
+    known = [each for each in by_hip if not each.isdecimal() or int(each) < len(chosen)]
+    return [chosen[int(each)] if each.isdecimal() else each for each in known]
 
 
 def choose_gpu(backend: str, device_index: int, place: int, *, is_software: bool) -> dict[str, str]:
@@ -149,8 +156,10 @@ def choose_gpu(backend: str, device_index: int, place: int, *, is_software: bool
     return chosen
 
 
-def _read_chosen(name: str) -> list[str]:
-    return [each.strip() for each in os.environ.get(name, "").split(",") if each.strip()]
+def _read_chosen(name: str) -> list[str] | None:
+    """Return the GPUs that a variable chooses; none if it is empty, and None if it is not set."""
+    text = os.environ.get(name)
+    return None if text is None else [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _list(folder: Path) -> list[Path]:

@@ -61,6 +61,22 @@ def test_only_what_the_user_chose_is_used(monkeypatch):
     assert choose_gpu("cuda", 0, 0, is_software=False) == {}
 
 
+@pytest.mark.parametrize("name", ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
+def test_an_empty_choice_is_no_gpu_and_no_choice_is_all(monkeypatch, name):
+    backend = "cuda" if name.startswith("CUDA") else "hsa"
+    monkeypatch.setenv(name, "")
+    assert list_gpus(backend) == []
+    assert choose_gpu(backend, 0, 1, is_software=False) == {}  # the worker sees what we see
+    assert count_workers(backend, is_software=False) == 1
+    monkeypatch.delenv(name)
+    assert backend == "cuda" or list_gpus(backend) == ["0", "1", "2", "3"]
+
+
+def test_names_that_hip_takes_are_kept(monkeypatch):
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "GPU-cd,1,9")
+    assert list_gpus("hsa") == ["GPU-cd", "1"]
+
+
 def test_messages_are_read_as_they_were_written():
     settings = JudgeSettings(Bounds(1e-3, None, 2), "fp32", timeout_s=5.0, seed=7)
     setup = Setup("/a\nstore", False, settings, "machine", 20, True, 1, 2, 3)
