@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.dependencies import find_first_error
@@ -69,7 +70,9 @@ class Builder:
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
+        self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_stopped = False
 
     def find_recipe(self, source: bytes, flags: Sequence[str]) -> str | None:
         """Return what a build depends on beside its source and flags; None if that is not known.
@@ -97,22 +100,17 @@ class Builder:
             return self._make(place, "assemble" if self._source.endswith(".s") else "recompile")
 
     def stop(self) -> None:
-        """End all builds that run."""
-        for process in self._running.copy():
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
+        """End all builds that run, and begin none."""
+        with self._lock:
+            self._is_stopped = True
+            for process in self._running:
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def _make(self, place: Path, target: str) -> bytes:
         for name in _BUILT:
             (place / name).unlink(missing_ok=True)
-        process = subprocess.Popen(
-            ["make", "-s", "-C", str(place), target],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for us
-        )
-        self._running.add(process)
+        process = self._start(place, target)
         try:
             _, said = process.communicate(timeout=self._timeout_s)
         except subprocess.TimeoutExpired:
@@ -123,12 +121,27 @@ class Builder:
             process.wait()
             assert process.stderr is not None
             process.stderr.close()
-            self._running.discard(process)
+            with self._lock:
+                self._running.discard(process)
         built = next((place / name for name in VARIANTS if (place / name).is_file()), None)
         if process.returncode != 0 or built is None:
             text = said[-_MAX_SAID:].decode(errors="replace").replace(f"{place}/", "")
             raise NotBuiltError(find_first_error(text))
         return built.read_bytes()
+
+    def _start(self, place: Path, target: str) -> subprocess.Popen[bytes]:
+        with self._lock:  # stop() sees a process, or none is started
+            if self._is_stopped:
+                raise NotBuiltError("it was interrupted")
+            process = subprocess.Popen(
+                ["make", "-s", "-C", str(place), target],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for us
+            )
+            self._running.add(process)
+            return process
 
     @contextlib.contextmanager
     def _take_place(self) -> Iterator[Path]:

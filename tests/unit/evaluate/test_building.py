@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -134,6 +137,40 @@ def test_edits_during_an_evaluation_come_too_late(project, builder):
     (project / "deps/header").write_text("another\n")
     assert builder.build(b"mine\n", []) == b'mine\n"-O3"\nheader\n'
     assert builder.find_recipe(b"", []) == before
+
+
+def test_no_build_begins_after_the_end(project, tmp_path, monkeypatch):
+    """Threads that wait for a copy, or make one, are not seen among the builds that run."""
+    (tmp_path / "work").mkdir()
+    builder = Builder(project, tmp_path / "work", 1, 60.0)
+    copies, may_go_on, copy = threading.Event(), threading.Event(), shutil.copytree
+
+    def copy_slowly(*paths):
+        copies.set()
+        assert may_go_on.wait(60)
+        return copy(*paths)
+
+    monkeypatch.setattr("kerncap_stages.evaluate.building.shutil.copytree", copy_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        builds = [pool.submit(builder.build, b"hang", []) for _ in range(2)]
+        assert copies.wait(60)
+        builder.stop()
+        may_go_on.set()
+        for build in builds:
+            with pytest.raises(NotBuiltError, match="interrupted"):
+                build.result(30)
+
+
+def test_a_build_that_runs_is_ended(project, tmp_path):
+    (tmp_path / "work").mkdir()
+    builder = Builder(project, tmp_path / "work", 1, 600.0)
+    with ThreadPoolExecutor(1) as pool:
+        build = pool.submit(builder.build, b"hang", [])
+        while not builder._running:
+            time.sleep(0.01)
+        builder.stop()
+        with pytest.raises(NotBuiltError):
+            build.result(30)
 
 
 def test_a_folder_without_a_source_cannot_build(tmp_path):
