@@ -17,7 +17,8 @@ from kerncap_stages.errors import ExitCode, KerncapError
 from kerncap_stages.evaluate.building import Builder
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
-from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request
+from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request, publish_as_wrong
+from kerncap_stages.evaluate.memory_limit import choose_limit
 from kerncap_stages.evaluate.pool import Pool, Wanted
 from kerncap_stages.evaluate.publishing import Publisher
 from kerncap_stages.evaluate.recipe import read_recipe
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 _LOOK_S = 0.1
 _MAX_ATTEMPTS = 2
 _MAX_FAILURES = 4  # before any verdict; then the captured kernel is replayed by itself
-# Of the replays of one variant on the software GPU, where device memory is the machine's.
-_REPLAY_BYTES, _REPLAY_FACTOR = 512 << 20, 4
 _BUILD_S = 600.0
 
 
@@ -143,7 +142,7 @@ class _Evaluator:
             workers=self._workers,
             runs=settings.runs,
             fresh=settings.fresh,
-            max_replay_bytes=self._choose_memory(),
+            max_replay_bytes=choose_limit(settings.max_memory_bytes, subject.captures),
             tell=lambda worker, result: self._news.put((worker, result)),
         )
 
@@ -197,15 +196,6 @@ class _Evaluator:
         with self._store.begin_transaction() as transaction:
             digest = transaction.publish(dump(manifest), "evaluation", captures)
         return digest, manifest
-
-    def _choose_memory(self) -> int:
-        first = self._subject.first
-        if self._settings.max_memory_bytes is not None:
-            return self._settings.max_memory_bytes
-        if not first.device.software:
-            return 0
-        sizes = [sum(region.size_bytes for region in each.regions) for each in self._subject.captures]
-        return _REPLAY_BYTES + _REPLAY_FACTOR * max(sizes)
 
     def _take(self, news: News) -> None:
         if isinstance(news, Exception):
@@ -283,7 +273,8 @@ class _Evaluator:
         outcome = Outcome.RIGHT if result.passed else Outcome.WRONG
         if wanted.judged is not None:
             reasons = (*result.reasons, *wanted.judged.reasons)
-            self._answer(entry, case, replace(wanted.judged, outcome=outcome, time=time_, reasons=reasons))
+            answer = replace(wanted.judged, outcome=outcome, time=time_, reasons=reasons)
+            self._answer_timed(result, entry, case, answer)
             return
         assert result.verdict is not None
         verdict, code = Digest(result.verdict), None if result.code is None else Digest(result.code)
@@ -293,7 +284,11 @@ class _Evaluator:
         if self._settings.judge.perturb:
             keys.append(request.first_key)
         self._publisher.add(
-            worker.scratch, verdict, request.capture, keys, partial(self._answer, entry, case, answer)
+            worker.scratch,
+            verdict,
+            request.capture,
+            keys,
+            partial(self._answer_timed, result, entry, case, answer),
         )
 
     def _try_again(self, wanted: Wanted, why: str) -> None:
@@ -313,6 +308,14 @@ class _Evaluator:
             self._pool.put(wanted, first=True)
         else:
             self._answer(entry, case, Answer(Outcome.UNJUDGED, reasons=(why,)))
+
+    def _answer_timed(self, result: Result, entry: Entry, case: int, answer: Answer) -> None:
+        """Answer when the verdict is in the store; it must not be that of a right one if a timed run was wrong."""
+        if result.is_wrong_when_timed and answer.verdict is not None:
+            wrong = publish_as_wrong(self._store, answer.verdict, answer.reasons)
+            self._store.actions.put(entry.keys[case], wrong)
+            answer = replace(answer, verdict=wrong)
+        self._answer(entry, case, answer)
 
     def _answer(self, entry: Entry, case: int, answer: Answer) -> None:
         entry.answers[case] = answer

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests import load_as, open_view
+from kerncap_stages.manifests import dump, load_as, open_view
 from kerncap_stages.manifests.evaluation import Evaluation, MeasuredTime
+from kerncap_stages.manifests.validation import Validation
 from kerncap_stages.store.remembered import make_request_key
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ def find_verdict(store: Store, request: Request) -> KnownVerdict | None:
             return KnownVerdict(digest, bool(made.passed), tuple(map(str, made.reasons)), code)
     except ArtifactError:
         return None
+
+
+def publish_as_wrong(store: Store, verdict: Digest, reasons: Sequence[str]) -> Digest:
+    """Publish the verdict on a variant that is right but for a timed run, as one that is wrong.
+
+    reasons: all of them, those of the timed run first. kc-validate finds it, too, once it is remembered.
+    """
+    made = load_as(store, verdict, Validation)
+    changed = Validation(**{**dict(made), "passed": False, "reasons": tuple(reasons)})
+    with store.begin_transaction() as transaction:
+        return transaction.publish(dump(changed), "validation", [made.capture.digest])
 
 
 class KnownTimes:

@@ -10,10 +10,25 @@ from typing import TYPE_CHECKING, Self
 from kerncap_stages.replay.process import list_running
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
+
+    from kerncap_stages.manifests.capture import Capture
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _LOOK_S = 0.05
+# Of the replays of one variant on the software GPU, where device memory is the machine's.
+_REPLAY_BYTES, _REPLAY_FACTOR = 512 << 20, 4
+
+
+def choose_limit(given_bytes: int | None, captures: Sequence[Capture]) -> int:
+    """Return the memory that the replays of one variant may take; 0: no limit."""
+    if given_bytes is not None:
+        return given_bytes
+    if not captures[0].device.software:
+        return 0
+    sizes = [sum(region.size_bytes for region in each.regions) for each in captures]
+    return _REPLAY_BYTES + _REPLAY_FACTOR * max(sizes)
 
 
 class MemoryLimit:

@@ -67,7 +67,8 @@ class Result:
 
     verdict, code: digests of its manifest and of the variant's code in the worker's store.
     exit_code: of kc-validate for the same variant, if it raises an error. is_final: the same again would give
-    the same. again: the worker has ended itself, to be started again.
+    the same. again: the worker has ended itself, to be started again. is_wrong_when_timed: it is wrong, but
+    the verdict is not, because only a timed run was wrong.
     """
 
     number: int
@@ -79,6 +80,7 @@ class Result:
     is_final: bool = True
     time: dict[str, Any] | None = None
     again: bool = False
+    is_wrong_when_timed: bool = False
     kept: tuple[str, ...] = field(default=())  # keys of replays of the captured kernel in the verdict
 
 

@@ -84,6 +84,7 @@ class Worker:
                 passed=not wrong,
                 reasons=wrong,
                 time=None if time is None else time.model_dump(mode="json"),
+                is_wrong_when_timed=bool(wrong),
             )
         try:
             judge.refuse(variant)
@@ -91,6 +92,7 @@ class Worker:
             return _fail(task, error)
         judged = judge.judge(variant, shape, task.seed)
         passed, reasons, time = judged.verdict.passed, judged.verdict.reasons, None
+        wrong: tuple[str, ...] = ()
         variant_code = judged.verdict.variant
         if passed:
             time, wrong = timer.time(variant, shape, judged.instructions)
@@ -103,6 +105,7 @@ class Worker:
             reasons=tuple(reasons),
             time=None if time is None else time.model_dump(mode="json"),
             kept=tuple(str(each.key) for each in find_lasting(judged.verdict.baselines)),
+            is_wrong_when_timed=bool(wrong),
         )
 
     def _find_judge(self, task: Task) -> tuple[VariantJudge, Timer]:

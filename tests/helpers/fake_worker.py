@@ -4,6 +4,8 @@
     refused     no variant of the kernel                no device   the device fails, each time
     dies once   the process dies, the first time        dies        it dies, each time
     fails on X  wrong on the capture X, right on others
+    timed       right, and wrong in a timed run
+    late        right without a time; when it is timed later, a timed run is wrong
     slow        right, after the folder KERNCAP_TEST_GATE exists
 It appends each task to the file KERNCAP_TEST_TASKS. Verdicts are like the one in KERNCAP_TEST_VERDICT.
 """
@@ -45,6 +47,11 @@ def answer(setup: Setup, task: Task, seen: int) -> Result:
         verdict["seed"], verdict["baselines"] = task.seed, []
         digest = transaction.put_bytes(to_canonical(verdict))
         transaction.publish_objects()
+    if word == "timed" or task.judged:
+        told = ("wrong in 1 of 20 timed runs",)
+        if task.judged:
+            return Result(task.number, passed=False, reasons=told, is_wrong_when_timed=True)
+        return Result(task.number, False, str(digest), str(code), told, is_wrong_when_timed=True)
     instructions = int(number) if number.isdigit() else 1000
     counted = {
         "ratio": instructions / 1000,
@@ -52,7 +59,8 @@ def answer(setup: Setup, task: Task, seen: int) -> Result:
         "captured_instructions": 1000,
     }
     reasons = tuple(verdict["reasons"])
-    return Result(task.number, passed, str(digest), str(code), reasons, time=counted if passed else None)
+    time_ = counted if passed and word != "late" else None
+    return Result(task.number, passed, str(digest), str(code), reasons, time=time_)
 
 
 def main() -> None:

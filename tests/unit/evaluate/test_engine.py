@@ -20,6 +20,7 @@ from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupt
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.evaluation import Evaluation, Outcome
+from kerncap_stages.manifests.validation import Validation
 from kerncap_stages.store.collect import collect_garbage
 from kerncap_stages.validate.request import JudgeSettings, read_request
 
@@ -93,6 +94,23 @@ def test_what_was_judged_is_not_judged_again(evaluate, tasks):
     assert len(tasks()) == 19
     evaluate(said, judge=JudgeSettings(variant_runs=5))  # another question
     assert len(tasks()) == 28
+
+
+@pytest.mark.parametrize(("word", "times"), [("timed", 1), ("late", 2)])
+def test_one_that_is_wrong_in_a_timed_run_stays_wrong(evaluate, store, capture, tmp_path, tasks, word, times):
+    for _ in range(times):
+        _, made = evaluate({"a.hsaco": word})
+    assert len(tasks()) == times
+    assert outcomes(made) == {"a.hsaco": ("wrong", None)}
+    request = read_request(store, capture, tmp_path / "variants/a.hsaco", JudgeSettings())
+    verdict = load_as(store, store.actions.get(request.key), Validation)
+    assert not verdict.passed
+    assert verdict.reasons == ("wrong in 1 of 20 timed runs",)
+    assert made.variants[0].cases[0].verdict.digest == store.actions.get(request.key)
+    collect_garbage(store)
+    _, again = evaluate({"a.hsaco": word})
+    assert again.variants == made.variants
+    assert len(tasks()) == times
 
 
 def test_the_same_code_is_judged_once(evaluate, tasks):
