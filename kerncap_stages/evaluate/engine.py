@@ -310,7 +310,7 @@ class _Evaluator:
             self._answer(entry, case, Answer(Outcome.UNJUDGED, reasons=(why,)))
 
     def _answer_timed(self, result: Result, entry: Entry, case: int, answer: Answer) -> None:
-        """Answer when the verdict is in the store; it must not be that of a right one if a timed run was wrong."""
+        """Answer when the verdict is in the store; if a timed run was wrong, it must not say right."""
         if result.is_wrong_when_timed and answer.verdict is not None:
             wrong = publish_as_wrong(self._store, answer.verdict, answer.reasons)
             self._store.actions.put(entry.keys[case], wrong)

@@ -40,8 +40,8 @@ class Answer:
 class Entry:
     """One variant that the user named. ``number``: its place among them, from 0 on.
 
-    code: a file of ours with its bytes. read_at: how many files were read before: a seed that was chosen
-    later is one that it cannot know. twins: later entries with the same code and launch.
+    code: a file of ours with its bytes. read_at: how many files were read before. Seeds that are chosen after
+    that are unknown to it. twins: later entries with the same code and launch.
     """
 
     number: int

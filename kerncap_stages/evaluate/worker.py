@@ -92,7 +92,7 @@ class Worker:
             return _fail(task, error)
         judged = judge.judge(variant, shape, task.seed)
         passed, reasons, time = judged.verdict.passed, judged.verdict.reasons, None
-        wrong: tuple[str, ...] = ()
+        wrong = ()
         variant_code = judged.verdict.variant
         if passed:
             time, wrong = timer.time(variant, shape, judged.instructions)
