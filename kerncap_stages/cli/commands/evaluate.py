@@ -43,7 +43,12 @@ VariantArguments = Annotated[
     ),
 ]
 FlagsOption = Annotated[
-    str, typer.Option(metavar="TEXT", help="Compiler flags for all sources, beside the project's.")
+    str,
+    typer.Option(
+        metavar="TEXT",
+        help="Compiler flags for all sources, beside the project's. Flags that run code or write files are "
+        "refused.",
+    ),
 ]
 WorkersOption = Annotated[
     int | None,
@@ -56,7 +61,13 @@ WorkersOption = Annotated[
     ),
 ]
 RunsOption = Annotated[
-    int, typer.Option(metavar="N", min=1, max=10_000, help="Timed runs of a right variant, on a GPU.")
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Timed runs of each kernel for a variant that is right (GPU only).",
+    ),
 ]
 MaxMemoryOption = Annotated[
     int | None,
@@ -65,7 +76,7 @@ MaxMemoryOption = Annotated[
         min=64,
         max=1 << 20,
         help="Memory that the replays of one variant may take; a variant that needs more gets no verdict. "
-        "Default: on the software GPU 512 MiB and four times the captured memory, on a GPU any.",
+        "Default: on the software GPU 512 MiB and four times the captured memory, on a GPU no limit.",
     ),
 ]
 DtypeOption = Annotated[
@@ -101,7 +112,8 @@ HeldOutOption = Annotated[
     typer.Option(
         "--held-out",
         metavar="CAPTURE",
-        help="Also judge on this capture, which the project does not hold. May be repeated.",
+        help="Also judge on this capture, which the project does not hold; it counts in ranks as the others "
+        "do. May be repeated.",
     ),
 ]
 LinesOption = Annotated[
@@ -115,7 +127,7 @@ LinesOption = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show each variant on a terminal, too, not only better ones.")
 ]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Judge again what was judged before.")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Build and judge again what was judged before.")]
 
 
 @app.command(
