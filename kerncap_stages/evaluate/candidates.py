@@ -6,6 +6,7 @@ Names are the user's, and may hold anything that a path may. Nothing here reads 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,6 +94,7 @@ def read_line(line: str, flags: Sequence[str] = ()) -> Candidate | None:
 def _make_path(text: str) -> Path:
     if not text or "\0" in text:
         raise ValueError("no system has such a path")
+    os.fsencode(text)
     return Path(text)
 
 
@@ -108,6 +110,8 @@ def _read_object(members: Any) -> Candidate:
         flags = shlex.split(flags)
     if not isinstance(flags, list) or not all(isinstance(each, str) for each in flags):
         raise ValueError("flags is neither a text nor a list of texts")
+    for text in (name or "", *flags):
+        os.fsencode(text)  # JSON may hold what no system's text does
     return Candidate(path if name is None else name, _make_path(path), tuple(flags))
 
 
