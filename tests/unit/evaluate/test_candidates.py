@@ -54,7 +54,8 @@ def test_a_line_is_a_path_or_an_object():
         "{", "{}", '{"path": 5}', '{"path": ""}', '{"path": "a", "more": 1}', '{"path": "a.hip", "name": 1}',
         '{"path": "a.hip", "flags": [1]}', '{"path": "a.hip", "flags": "\'"}', '{"path": "a\\u0000"}',
         '{"path": "a.hsaco", "flags": ["-O2"]}', "{" * 5000, "a\0b",
-        '{"path": "a\\ud800.hsaco"}', '{"path": "a", "name": "\\ud800"}', '{"path": "a.hip", "flags": ["\\ud800"]}',
+        '{"path": "a\\ud800.hsaco"}', '{"path": "a", "name": "\\ud800"}',
+        '{"path": "a.hip", "flags": ["\\ud800"]}',
     ],
 )  # fmt: skip
 def test_other_lines_are_refused(line):
