@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import re
 import shutil
 import signal
 import subprocess
@@ -20,8 +19,7 @@ from kerncap_stages.compilers.dependencies import find_first_error
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.regular import read_regular_file
-from kerncap_stages.evaluate.snapshot import copy_project, hash_files
-from kerncap_stages.evaluate.tools import identify_tools
+from kerncap_stages.evaluate.snapshot import copy_project
 from kerncap_stages.generate.mirror import make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_response_text
 from kerncap_stages.project.checkout import CAPTURE
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 _BUILT = (*VARIANTS, "built.sha256")
 _FLAG_FILES = "compile_flags*.rsp"
-_READS = re.compile(rb"(#|%:|\?\?=)\s*(include|import|embed)|__has_include|incbin|_Pragma|#\s*pragma")
 _MAX_SAID = 64 << 10
 _MAX_SOURCE_BYTES = 64 << 20
 
@@ -63,26 +60,13 @@ class Builder:
         self._copy = work / "project"
         copy_project(project, self._source, self._copy)
         self._flags = {each.name: each.read_bytes() for each in self._copy.glob(_FLAG_FILES)}
-        self._includes = find_includes((self._copy / self._source).read_bytes())
         self._quote = make_response_text if recipe.is_clang else make_nvcc_response_text
-        tools = identify_tools(project)
-        self._recipe = None if tools is None else f"{tools} {hash_files(self._copy, self._source)}"
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
-
-    def find_recipe(self, source: bytes, flags: Sequence[str]) -> str | None:
-        """Return what a build depends on beside its source and flags; None if that is not known.
-
-        A project holds all headers that its own source includes. Another header may be anywhere, and so may
-        what a flag names.
-        """
-        if any("/" in flag for flag in flags) or not find_includes(source) <= self._includes:
-            return None
-        return self._recipe
 
     def build(self, source: bytes, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.
@@ -154,12 +138,6 @@ class Builder:
             yield place
         finally:
             self._places.put(place)
-
-
-def find_includes(source: bytes) -> frozenset[bytes]:
-    """Return the lines by which a source reads other files."""
-    joined = re.sub(rb"\\\r?\n", b"", source)
-    return frozenset(b" ".join(each.split()) for each in joined.splitlines() if _READS.search(each))
 
 
 def read_source(path: Path) -> bytes:

@@ -157,12 +157,9 @@ class _Evaluator:
         intake = self._intake = Intake(
             candidates,
             codes,
-            self._store,
-            self._subject.machine,
             builder,
             self._workers,
             self._news.put,
-            fresh=self._settings.fresh,
         )
         intake.start()
         is_listed = False
@@ -327,9 +324,6 @@ class _Evaluator:
         entry.is_finished = True
         described = entry.describe(self._subject.cases)
         self._described[entry.number] = described
-        verdict = next((each.verdict for each in entry.answers.values() if each.verdict is not None), None)
-        if entry.build_key is not None and verdict is not None:
-            self._store.actions.put(entry.build_key, verdict)
         if self._intake is not None:
             self._intake.release()
         if self._report is not None:

@@ -51,7 +51,6 @@ class Entry:
     code_digest: Digest | None = None
     shape: VariantShape | None = None
     read_at: int = 0
-    build_key: Digest | None = None
     answers: dict[int, Answer] = field(default_factory=dict)
     keys: dict[int, Digest] = field(default_factory=dict)  # of the request for each case
     attempts: dict[int, int] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.building import NotBuiltError, read_source
 from kerncap_stages.evaluate.entries import Answer, Entry
-from kerncap_stages.evaluate.known import find_built, make_build_key
 from kerncap_stages.evaluate.regular import read_regular_file
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.replay.variant_shape import find_variant_shape
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.evaluate.building import Builder
     from kerncap_stages.evaluate.candidates import Candidate
-    from kerncap_stages.store import Store
 
 _MAX_AHEAD = 512  # entries that were read or built, and not judged
 _MAX_CODE_BYTES = 2 << 30
@@ -42,24 +40,14 @@ class Intake:
         self,
         candidates: Iterable[Candidate],
         folder: Path,
-        store: Store,
-        machine: str,
         builder: Builder | None,
         builds: int,
         tell: Callable[[Entry | Exception | None], None],
-        *,
-        fresh: bool = False,
     ) -> None:
-        """``folder``: for the code objects. ``builder``: None if sources cannot be built.
-
-        fresh: build again what was built before.
-        """
+        """``folder``: for the code objects. ``builder``: None if sources cannot be built."""
         self._candidates = candidates
         self._folder = folder
-        self._store = store
-        self._machine = machine
         self._builder = builder
-        self._fresh = fresh
         self._tell = tell
         self._room = threading.Semaphore(_MAX_AHEAD)
         self._stopped = threading.Event()
@@ -142,11 +130,7 @@ class Intake:
         flags = self._builder.choose_flags(entry.candidate.flags)
         source = read_source(path)
         entry.source_digest = Digest(hashlib.sha256(source).hexdigest())
-        recipe = self._builder.find_recipe(source, flags)
-        if recipe is not None:
-            entry.build_key = make_build_key(source, path.suffix, flags, recipe, self._machine)
-        known = find_built(self._store, entry.build_key) if entry.build_key and not self._fresh else None
-        return known or self._builder.build(source, flags)
+        return self._builder.build(source, flags)
 
     def _keep(self, digest: Digest, code: bytes) -> Path:
         """Write the code where workers read it; those of several entries may be the same."""

@@ -1,8 +1,7 @@
-"""What earlier runs found: verdicts, of kc-validate too, times, and code objects of sources."""
+"""What earlier runs found: verdicts, of kc-validate too, and times."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import dump, load_as, open_view
 from kerncap_stages.manifests.evaluation import Evaluation, MeasuredTime
 from kerncap_stages.manifests.validation import Validation
-from kerncap_stages.store.remembered import make_request_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,29 +93,3 @@ class KnownTimes:
 
 def _name_shape(shape: Mapping[str, object] | None) -> str:
     return json.dumps(shape, sort_keys=True)
-
-
-def make_build_key(source: bytes, suffix: str, flags: Sequence[str], recipe: str, machine: str) -> Digest:
-    """Make the key of a code object that is built from a source."""
-    return make_request_key(
-        "build of a variant",
-        source=hashlib.sha256(source).hexdigest(),
-        suffix=suffix,
-        flags=list(flags),
-        recipe=recipe,
-        machine=machine,
-    )
-
-
-def find_built(store: Store, key: Digest) -> bytes | None:
-    """Return the code object that was built from a source before: a verdict on it refers to it."""
-    digest = store.actions.get(key)
-    if digest is None:
-        return None
-    try:
-        with open_view(store, digest) as made:
-            if made.kind != "validation" or made.variant is None:
-                return None
-            return store.get(FileRef(made.variant.payload).digest)
-    except ArtifactError:
-        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 from pathlib import Path, PurePosixPath
@@ -38,17 +37,6 @@ def copy_project(project: Path, source: str, place: Path) -> None:
             target.write_bytes(content)
             shutil.copystat(path, target)
             target.chmod(target.stat().st_mode | 0o600)
-
-
-def hash_files(folder: Path, source: str) -> str:
-    """Hash the names and contents of all files in a copy, but the source."""
-    hasher = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        below = path.relative_to(folder)
-        if path.is_file() and str(below) != source:
-            hasher.update(os.fsencode(below) + b"\0")
-            hasher.update(hashlib.sha256(path.read_bytes()).digest())
-    return hasher.hexdigest()
 
 
 def _list_files(project: Path) -> Iterator[PurePosixPath]:

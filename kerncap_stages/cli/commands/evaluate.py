@@ -127,7 +127,7 @@ LinesOption = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show each variant on a terminal, too, not only better ones.")
 ]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Build and judge again what was judged before.")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Judge again what was judged before.")]
 
 
 @app.command(

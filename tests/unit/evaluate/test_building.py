@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import threading
@@ -79,41 +78,6 @@ def test_a_compiler_that_hangs_is_ended(project, tmp_path):
         Builder(project, tmp_path / "work", 1, 0.5).build(b"hang", [])
 
 
-def test_the_recipe_is_all_that_a_build_reads_but_the_source(project, tmp_path):
-    numbers = itertools.count()
-
-    def recipe():
-        work = tmp_path / f"work-{next(numbers)}"
-        work.mkdir()
-        return Builder(project, work, 1, 60.0).find_recipe(b"source", [])
-
-    before = recipe()
-    (project / "kernel_variant.cpp").write_text("edited")
-    (project / "optimized.hsaco").write_text("built")
-    (project / "variants").mkdir()
-    (project / "variants/a.hip").write_text("a variant")
-    os.mkfifo(project / "variants/pipe")
-    os.mkfifo(project / "deps/pipe")
-    (project / "notes").write_text("the user's")
-    assert recipe() == before
-    (project / "deps/header").write_text("another")
-    assert recipe() not in (None, before)
-    (project / "deps/header").write_text("header\n")
-    assert recipe() == before
-    (project / "deps/new").write_text("may be included")
-    assert recipe() not in (None, before)
-
-
-def test_a_source_that_reads_other_files_has_no_recipe(project, tmp_path):
-    (project / "kernel_variant.cpp").write_text('#include "header"\n#include <cmath>\n')
-    (tmp_path / "work").mkdir()
-    builder = Builder(project, tmp_path / "work", 1, 60.0)
-    assert builder.find_recipe(b"#include  <cmath>\nint i;\n", ["-O3"]) is not None
-    for source in (b'#include "/elsewhere/header"', b"# inc\\\nlude <vector>", b'asm(".incbin "x"");'):
-        assert builder.find_recipe(source, []) is None
-    assert builder.find_recipe(b"int i;\n", ["-I/elsewhere"]) is None
-
-
 def test_what_links_lead_to_is_read_and_never_written(project, tmp_path):
     (tmp_path / "inc").mkdir()
     elsewhere = {"kernel_variant.cpp": "the user's", "compile_flags.rsp": '"-O1"\n', "deps/header": "far\n"}
@@ -133,10 +97,8 @@ def test_what_links_lead_to_is_read_and_never_written(project, tmp_path):
 
 
 def test_edits_during_an_evaluation_come_too_late(project, builder):
-    before = builder.find_recipe(b"", [])
     (project / "deps/header").write_text("another\n")
     assert builder.build(b"mine\n", []) == b'mine\n"-O3"\nheader\n'
-    assert builder.find_recipe(b"", []) == before
 
 
 def test_no_build_begins_after_the_end(project, tmp_path, monkeypatch):

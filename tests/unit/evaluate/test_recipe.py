@@ -104,7 +104,7 @@ def test_a_folder_without_one_source_has_no_recipe(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["kernel_variant.py", "kernel_variant.ptx"])
-def test_a_refused_source_is_neither_written_nor_built(tmp_path, source, store):
+def test_a_refused_source_is_neither_written_nor_built(tmp_path, source):
     project, work = tmp_path / "project", tmp_path / "work"
     project.mkdir()
     work.mkdir()
@@ -114,7 +114,7 @@ def test_a_refused_source_is_neither_written_nor_built(tmp_path, source, store):
     (tmp_path / "a.hip").write_text("import os")
     entries = []
     builder = Builder(project, work, 1, 60.0)
-    intake = Intake(list_candidates([str(tmp_path / "a.hip")]), work, store, "m", builder, 1, entries.append)
+    intake = Intake(list_candidates([str(tmp_path / "a.hip")]), work, builder, 1, entries.append)
     intake.start()
     intake._thread.join(60)
     assert entries[0].failed.outcome is Outcome.REFUSED
