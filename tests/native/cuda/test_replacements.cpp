@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
@@ -28,6 +29,7 @@ int g_loads = 0;
 CUfunction g_recorded = nullptr;
 std::map<std::pair<CUfunction, CUfunction_attribute>, int> g_attributes;
 std::vector<std::string> g_copies;
+std::mutex g_stub_mutex;                 // the program's threads call the driver at the same time: guards the two above
 // 0: who next asks for the captured kernel's shared memory waits; 1: a thread does so; 2: it goes on.
 std::atomic<int> g_asking{-1};
 
@@ -69,6 +71,7 @@ void fill_driver() {
   table.cuMemcpyDtoDAsync_v2 = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     char text[80];
     std::snprintf(text, sizeof text, "%llx %llx %zu %zx", to, from, bytes, reinterpret_cast<std::size_t>(stream));
+    const std::lock_guard lock(g_stub_mutex);
     g_copies.emplace_back(text);
     return CUDA_SUCCESS;
   };
@@ -88,10 +91,12 @@ void fill_driver() {
     if (function == k_captured && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && g_asking.compare_exchange_strong(before, 1)) {
       while (g_asking.load() != 2) std::this_thread::yield();
     }
+    const std::lock_guard lock(g_stub_mutex);
     *value = g_attributes[{function, attribute}];
     return CUDA_SUCCESS;
   };
   table.cuFuncSetAttribute = [](CUfunction function, CUfunction_attribute attribute, int value) {
+    const std::lock_guard lock(g_stub_mutex);
     g_attributes[{function, attribute}] = value;
     return CUDA_SUCCESS;
   };
