@@ -67,11 +67,19 @@ def edit(project: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def generate_and_judge(stages: Stages, capture: str, project: Path, wrong: tuple[str, str]) -> None:
-    """Make the project of a capture. Its variant is right as it is, and wrong after an edit (old, new)."""
+def generate_and_judge(
+    stages: Stages, capture: str, project: Path, wrong: tuple[str, str], right: tuple[str, str] | None = None
+) -> None:
+    """Make the project of a capture. Its variant is right as it is, and after ``right``; then ``wrong`` is.
+
+    wrong, right: edits, as (old text, new text); the right one comes first.
+    """
     source = stages.run("locate", capture).must().digests[0]
     stages.run("generate", source, "-o", project).must()
     assert "Result: PASS  (byte-exact" in judge(project, stages)
+    if right is not None:
+        edit(project, *right)
+        assert "Result: PASS" in judge(project, stages)
     edit(project, *wrong)
     assert "Result: FAIL" in judge(project, stages)
 

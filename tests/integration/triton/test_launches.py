@@ -150,4 +150,5 @@ def test_a_launch_of_a_graph_has_the_call_that_recorded_it(with_triton, program)
     assert with_triton.show(digest)["dispatch"]["index_of_kernel"] == 2
     _, arguments = read_call(with_triton, digest)
     assert arguments["factor"]["text"] == "3.0"
-    generate_and_judge(with_triton, digest, with_triton.folder / "project", ("* factor", "* factor + 1"))
+    wrong, right = ("* (factor + 0.0)", "* factor + 1"), ("* factor", "* (factor + 0.0)")
+    generate_and_judge(with_triton, digest, with_triton.folder / "project", wrong, right)

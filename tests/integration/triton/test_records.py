@@ -8,12 +8,14 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+import pytest
 from triton_package import PROGRAMS, generate_and_judge, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 KERNELS = PROGRAMS / "kernels.py"
+TARGETS = ("gfx90a", pytest.param("gfx942", marks=pytest.mark.slow))
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -53,7 +55,9 @@ def test_a_kernel_from_tritons_cache_is_recorded_too(with_triton):
         assert with_triton.show(digest)["kernel"]["triton"]["function_name"] == "softmax_kernel"
 
 
-def test_kernels_of_one_name_are_told_apart(with_triton):
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_of_one_name_are_told_apart(with_triton, target):
+    with_triton.target = target
     script = PROGRAMS / "one_name.py"
     digests = with_triton.capture("scale", sys.executable, script, options=("--count", 2))
     factors = [
@@ -61,16 +65,20 @@ def test_kernels_of_one_name_are_told_apart(with_triton):
     ]
     assert factors == ["3.0", "5.0"]
     project = with_triton.folder / "project"
-    generate_and_judge(with_triton, digests[1], project, ("* FACTOR", "* (FACTOR - 2)"))
+    wrong, right = ("(FACTOR + 0)", "(FACTOR - 2)"), ("* FACTOR", "* (FACTOR + 0)")
+    generate_and_judge(with_triton, digests[1], project, wrong, right)
 
 
-def test_a_kernel_of_an_executed_string_has_its_source(with_triton):
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_kernel_of_an_executed_string_has_its_source(with_triton, target):
+    with_triton.target = target
     script = PROGRAMS / "executed_string.py"
     (digest,) = with_triton.capture("cell", sys.executable, script)
     (function,) = with_triton.show(digest)["kernel"]["triton"]["functions"]
     assert function["path"].endswith("<cell 1>")
     project = with_triton.folder / "project"
-    generate_and_judge(with_triton, digest, project, ("+ 1.0", "+ 2.0"))
+    wrong, right = ("1.0 + tl", "2.0 + tl"), ("tl.load(x + at) + 1.0", "1.0 + tl.load(x + at)")
+    generate_and_judge(with_triton, digest, project, wrong, right)
     assert "def cell(x):" in (project / "kernel_variant.py").read_text()
 
 
