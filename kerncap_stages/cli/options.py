@@ -226,6 +226,16 @@ RtolOption = Annotated[
 UlpOption = Annotated[
     int | None, typer.Option(metavar="N", min=0, help="Largest error in units in the last place (ULP).")
 ]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
+]
+FreshValuesOption = Annotated[
+    bool,
+    typer.Option(
+        "--fresh-values/--captured-values",
+        help="Also compare from inputs with fresh values, or only from the captured ones.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
 PageJsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of a page.")]
 VersionOption = Annotated[

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.cubin import find_kernel_code
 from kerncap_stages.compilers.clang_cuda import find_clang
-from kerncap_stages.compilers.flags import find_unsafe_flags, keep_shaping_flags
+from kerncap_stages.compilers.flags import find_dropped_flags, find_unsafe_flags, keep_shaping_flags
 from kerncap_stages.compilers.includes import list_environment_folders
 from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import find_nvcc, is_nvcc
-from kerncap_stages.compilers.nvcc_flags import find_unsafe_nvcc_flags, keep_shaping_nvcc_flags
+from kerncap_stages.compilers.nvcc_flags import (
+    find_dropped_nvcc_flags,
+    find_unsafe_nvcc_flags,
+    keep_shaping_nvcc_flags,
+)
 from kerncap_stages.compilers.nvrtc import (
+    find_dropped_nvrtc_flags,
     find_nvrtc,
     find_unsafe_nvrtc_flags,
     is_nvrtc,
@@ -75,6 +80,12 @@ class CudaToolchain:
             if is_clang(command.compiler)
             else find_unsafe_nvcc_flags(command, defines)
         )
+
+    def find_dropped_flags(self, command: CompileCommand) -> tuple[str, ...]:
+        """Find outputs, phases, targets and inputs."""
+        if is_nvrtc(command.compiler):
+            return find_dropped_nvrtc_flags(command)
+        return (find_dropped_flags if is_clang(command.compiler) else find_dropped_nvcc_flags)(command)
 
     def list_own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:
         """List the include folders of the toolkit, with those of CUB and thrust, and of the environment."""

@@ -17,7 +17,7 @@ from kerncap_stages.compilers.dependencies import (
     list_toolchain_folders,
     run_compiler,
 )
-from kerncap_stages.compilers.flags import find_unsafe_flags, keep_shaping_flags
+from kerncap_stages.compilers.flags import find_dropped_flags, find_unsafe_flags, keep_shaping_flags
 from kerncap_stages.compilers.includes import list_environment_folders
 from kerncap_stages.compilers.installed import (
     OPTIMISATION,
@@ -182,6 +182,10 @@ class HipToolchain:
     def find_unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
         """Find flags that load code; macros are safe, because no shell reads them."""
         return find_unsafe_flags(command)
+
+    def find_dropped_flags(self, command: CompileCommand) -> tuple[str, ...]:
+        """Find outputs, phases, targets and inputs."""
+        return find_dropped_flags(command)
 
     def complete_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
         """Add the flag that hipcc adds itself, so that another clang makes the same code."""

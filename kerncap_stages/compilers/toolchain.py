@@ -84,6 +84,9 @@ class Toolchain(Protocol):
     def find_unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
         """Find the flags that make a compiler run or load code: they are reported and not passed on."""
 
+    def find_dropped_flags(self, command: CompileCommand) -> tuple[str, ...]:
+        """Find flags and inputs that are left out because a rebuild of one kernel sets its own."""
+
     def list_own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:
         """List the include folders that the compilers of some commands search without a flag."""
 

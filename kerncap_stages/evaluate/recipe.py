@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.cuda import CudaToolchain
-from kerncap_stages.compilers.flags import find_dropped_flags
 from kerncap_stages.compilers.hip import HipToolchain
-from kerncap_stages.compilers.nvcc_flags import find_dropped_nvcc_flags
-from kerncap_stages.compilers.nvrtc import SCRIPT, find_dropped_nvrtc_flags
+from kerncap_stages.compilers.nvrtc import SCRIPT
 from kerncap_stages.errors import UsageError
 from kerncap_stages.project.checkout import list_written_files
 
@@ -61,8 +59,7 @@ class Recipe:
         unsafe = toolchain.find_unsafe_flags(command)
         if unsafe:
             raise UsageError(f"the flag {unsafe[0]} could do more than change the code, so it is not used")
-        find_dropped = find_dropped_nvrtc_flags if self.compiler == "libnvrtc.so" else find_dropped_nvcc_flags
-        dropped = (find_dropped_flags if self.is_clang else find_dropped)(command)
+        dropped = toolchain.find_dropped_flags(command)
         if dropped:
             raise UsageError(f"the flag {dropped[0]} is one that the project's Makefile sets itself")
         return toolchain.choose_flags(command)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import ModuleVariable
     from kerncap_stages.store import Store
 
-_DAMAGE = (struct.error, ValueError, IndexError, OverflowError)
+# What reading a damaged cubin raises.
+DAMAGE = (struct.error, ValueError, IndexError, OverflowError)
 _MARKS_OF_UNITS = ("_GLOBAL__N__", "_INTERNAL_", "__nv_static_")
 _WORD_BYTES = 8
 _MAX_NAMED = 3
@@ -43,12 +44,17 @@ class LinkedCode:
     notes: tuple[str, ...] = ()
 
 
+def list_words(ptx: bytes) -> set[str]:
+    """List the words of a text in PTX that may be names."""
+    return {word.decode() for word in _IDENTIFIER.findall(ptx)}
+
+
 def link_baseline(store: Store, capture: Capture, code: bytes) -> LinkedCode:
     """Give the variables of the captured cubin their captured addresses."""
     own = _find_own_variables(capture)
     try:
         return _relocate_baseline(store, own, code) if own else LinkedCode()
-    except _DAMAGE:
+    except DAMAGE:
         return LinkedCode()
 
 
@@ -65,7 +71,7 @@ def link_variant(store: Store, capture: Capture, code: bytes) -> LinkedCode:
     own = _find_own_variables(capture)
     try:
         return _relocate_variant(store, capture, own, code) if own else LinkedCode()
-    except _DAMAGE:
+    except DAMAGE:
         return LinkedCode()
 
 
@@ -74,7 +80,7 @@ def _relocate_variant(
 ) -> LinkedCode:
     captured = store.get(capture.code_digest)
     if find_format(code) is FileFormat.PTX:
-        called = match_names(own, {word.decode() for word in _IDENTIFIER.findall(code)})
+        called = match_names(own, list_words(code))
         return LinkedCode(None, tuple(_write_renamings(called)))
     ours, theirs = Links(captured), Links(code)
     called = match_names(own, theirs.variables)
@@ -102,7 +108,7 @@ def explain_fault(store: Store, capture: Capture) -> tuple[str, ...]:
     try:
         links = Links(store.get(capture.code_digest))
         followed = _read_function_addresses(store, links, _find_own_variables(capture))
-    except _DAMAGE:
+    except DAMAGE:
         return ()
     lost = sorted(links.find_taken_functions().difference(followed))
     if not lost:

@@ -6,14 +6,12 @@ references to variables that the program has, too, before it loads the variant.
 
 from __future__ import annotations
 
-import re
-import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.cubin_links import Links
 from kerncap_stages.code.file_format import FileFormat, find_format
-from kerncap_stages.replay.cuda_code import explain_other_numbers, match_names
+from kerncap_stages.replay.cuda_code import DAMAGE, explain_other_numbers, list_words, match_names
 from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
 
-_DAMAGE = (struct.error, ValueError, IndexError, OverflowError)
 _UNNAMED = ("$", "__unnamed_")  # strings: the compiler's own, which each build numbers anew
-_IDENTIFIER = re.compile(rb"[\w$]+")
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ def connect_code(store: Store, capture: Capture, code: bytes) -> ConnectedCode:
         ours = Links(bytes(store.get(capture.code_digest)))
         names = [name for name in ours.variables if not name.startswith(_UNNAMED)]
         if find_format(code) is FileFormat.PTX:
-            called = match_names(names, {word.decode() for word in _IDENTIFIER.findall(code)})
+            called = match_names(names, list_words(code))
             return ConnectedCode(code, (), tuple(f"{name}: PTX is linked by the driver" for name in called))
         theirs = Links(code)
         called = match_names(names, theirs.variables)
@@ -78,7 +74,7 @@ def connect_code(store: Store, capture: Capture, code: bytes) -> ConnectedCode:
         }
         shared = {name: other for name, other in called.items() if name not in edited}
         connected = _connect(ours, theirs, shared, capture.kernel.mangled_name)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         return ConnectedCode(code, (), (f"a cubin's variables cannot be read: {error}",))
     notes = [
         f"{name} has other contents in the variant, and the program had not changed it when the kernel was "

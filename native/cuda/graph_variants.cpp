@@ -17,13 +17,7 @@ LaunchCall read(const CUDA_KERNEL_NODE_PARAMS& from) noexcept {
   LaunchCall launch;
   launch.context = from.ctx;
   launch.function = from.func != nullptr ? from.func : reinterpret_cast<CUfunction>(from.kern);
-  launch.grid_blocks[0] = from.gridDimX;
-  launch.grid_blocks[1] = from.gridDimY;
-  launch.grid_blocks[2] = from.gridDimZ;
-  launch.block[0] = from.blockDimX;
-  launch.block[1] = from.blockDimY;
-  launch.block[2] = from.blockDimZ;
-  launch.dynamic_shared_bytes = from.sharedMemBytes;
+  read_shape(from, launch);
   return launch;
 }
 

@@ -19,15 +19,9 @@ CUstream stream_of(CUstream stream, bool per_thread) noexcept {
 }
 
 template <typename Parameters>
-void read_shape(const Parameters& from, LaunchCall& launch) noexcept {
+void read_call(const Parameters& from, LaunchCall& launch) noexcept {
   launch.function = from.f;
-  launch.grid_blocks[0] = from.gridDimX;
-  launch.grid_blocks[1] = from.gridDimY;
-  launch.grid_blocks[2] = from.gridDimZ;
-  launch.block[0] = from.blockDimX;
-  launch.block[1] = from.blockDimY;
-  launch.block[2] = from.blockDimZ;
-  launch.dynamic_shared_bytes = from.sharedMemBytes;
+  read_shape(from, launch);
   launch.parameters = from.kernelParams;
 }
 
@@ -65,13 +59,9 @@ LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz: {
       const auto& from = *static_cast<const cuLaunchKernelEx_params*>(parameters);
       if (from.config == nullptr) break;
-      struct {
-        CUfunction f;
-        unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
-        void** kernelParams;
-      } shape{from.f, from.config->gridDimX, from.config->gridDimY, from.config->gridDimZ, from.config->blockDimX,
-              from.config->blockDimY, from.config->blockDimZ, from.config->sharedMemBytes, from.kernelParams};
-      read_shape(shape, launch);
+      launch.function = from.f;
+      launch.parameters = from.kernelParams;
+      read_shape(*from.config, launch);
       launch.extra = from.extra;
       launch.stream = stream_of(from.config->hStream, call == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz);
       if (from.config->attrs != nullptr) give_attributes({from.config->attrs, from.config->numAttrs}, launch);
@@ -80,7 +70,7 @@ LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz: {
       const auto& from = *static_cast<const cuLaunchCooperativeKernel_params*>(parameters);
-      read_shape(from, launch);
+      read_call(from, launch);
       launch.stream = stream_of(from.hStream, call == CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz);
       launch.cooperative = true;
       break;
@@ -104,7 +94,7 @@ LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
     }
     default: {
       const auto& from = *static_cast<const cuLaunchKernel_params*>(parameters);
-      read_shape(from, launch);
+      read_call(from, launch);
       launch.extra = from.extra;
       launch.stream = stream_of(from.hStream, call == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz);
       break;

@@ -27,6 +27,18 @@ struct LaunchCall {
   std::span<const CUlaunchAttribute> attributes;   // of whoever gave them
 };
 
+// The grid, the block and the shared memory of a call's parameters, or of a graph's node.
+template <typename Parameters>
+void read_shape(const Parameters& from, LaunchCall& launch) noexcept {
+  launch.grid_blocks[0] = from.gridDimX;
+  launch.grid_blocks[1] = from.gridDimY;
+  launch.grid_blocks[2] = from.gridDimZ;
+  launch.block[0] = from.blockDimX;
+  launch.block[1] = from.blockDimY;
+  launch.block[2] = from.blockDimZ;
+  launch.dynamic_shared_bytes = from.sharedMemBytes;
+}
+
 // What a driver call that launches a kernel says (UnderWay::launch): no function where the program gave nothing to launch.
 // `parameters` belong to the callback.
 [[nodiscard]] LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept;

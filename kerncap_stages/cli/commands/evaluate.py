@@ -9,7 +9,9 @@ import typer
 
 from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
+    FreshValuesOption,
     JsonOption,
+    QuickOption,
     ReplayTimeoutOption,
     RtolOption,
     StoreOption,
@@ -91,20 +93,10 @@ VariantRunsOption = Annotated[
         help="Runs of a variant from the captured pre-state, as for kc-validate.",
     ),
 ]
-QuickOption = Annotated[
-    bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
-]
 SeedOption = Annotated[
     int | None,
     typer.Option(
         metavar="N", min=0, max=2**63 - 1, help="The seed of the inputs' fresh values. Default: random ones."
-    ),
-]
-FreshValuesOption = Annotated[
-    bool,
-    typer.Option(
-        "--fresh-values/--captured-values",
-        help="Also compare from inputs with fresh values, or only from the captured ones.",
     ),
 ]
 HeldOutOption = Annotated[

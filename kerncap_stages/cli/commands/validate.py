@@ -10,7 +10,9 @@ import typer
 from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactOrProjectArguments,
+    FreshValuesOption,
     JsonOption,
+    QuickOption,
     ReplayTimeoutOption,
     RtolOption,
     StoreOption,
@@ -56,9 +58,6 @@ VariantRunsOption = Annotated[
         "a tenth of a second allows, at least 2 and at most 32.",
     ),
 ]
-QuickOption = Annotated[
-    bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
-]
 SeedOption = Annotated[
     int | None,
     typer.Option(
@@ -66,13 +65,6 @@ SeedOption = Annotated[
         min=0,
         max=2**63 - 1,
         help="The seed of the inputs' fresh values. Default: a random one; a failed verdict names it.",
-    ),
-]
-FreshValuesOption = Annotated[
-    bool,
-    typer.Option(
-        "--fresh-values/--captured-values",
-        help="Also compare from inputs with fresh values, or only from the captured ones.",
     ),
 ]
 HeldOutOption = Annotated[
