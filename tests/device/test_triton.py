@@ -182,6 +182,8 @@ def test_a_kernel_of_torch_compile(kc, program, tmp_path):
     assert kc.show(done.digest)["launch"]["triton"] is not None
     project = generated(kc, done.digest, tmp_path / "project")
     assert "Result: PASS" in judge(kc, project)
+    edit(project / "kernel_variant.py", ("sin(", "sin(1.0 * "))
+    assert "Result: PASS" in judge(kc, project)
     edit(project / "kernel_variant.py", ("sin(", "cos("))
     assert "Result: FAIL" in judge(kc, project)
 
@@ -222,7 +224,9 @@ def test_a_kernel_in_a_cuda_graph(kc, program, tmp_path):
     assert [each["name"] for each in capture["launch"]["triton"]["arguments"]] == ["x", "out", "n"]
     project = generated(kc, done.digest, tmp_path / "project")
     assert "Result: PASS" in judge(kc, project)
-    edit(project / "kernel_variant.py", ("* 3.0", "* 4.0"))
+    edit(project / "kernel_variant.py", ("* 3.0", "* 1.5 * 2.0"))
+    assert "Result: PASS" in judge(kc, project)
+    edit(project / "kernel_variant.py", ("* 1.5 *", "* 2.5 *"))
     assert "Result: FAIL" in judge(kc, project)
 
 
