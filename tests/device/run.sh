@@ -46,6 +46,10 @@ if [ -n "$wheels" ]; then
   fi
 fi
 export PYTHONUNBUFFERED=1
+# Images of containers often come without Python's compiled modules, and forbid to write them. Then each start compiles
+# all that it imports.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-$(mktemp -d)}
 command -v kc-show > /dev/null || { echo "run.sh: kerncap-stages is not installed: --wheels DIR installs it" >&2; exit 2; }
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
 kc-show --about > "$out/about.txt" 2>&1 || { cat "$out/about.txt" >&2; exit 2; }
