@@ -183,18 +183,17 @@ class Explorer:
             if kept is None and is_software and not region.written:
                 continue  # probably not needed
             start = self._baselines.start_from(trial)
-            if kept is None and not is_software:
-                replays.expect()
-                replays.begin(start, None)
-                replays.begin(start, variant, again)
-                continue
             if kept is None:
                 of_captured_kernel.append(start)
+                if not is_software:
+                    replays.expect()
+                if not region.written:
+                    continue
             elif all(state.base_address != region.base_address for state in kept.outputs):
                 continue
             if again is not None and start.changes is not None:
                 in_turn.append(start)
-            elif kept is not None:
+            elif kept is not None or not is_software:
                 replays.begin(start, variant, again)
         has_fresh = self._seed is not None and bool(self.inputs[0])
         known = self.fresh.found_start if has_fresh else None

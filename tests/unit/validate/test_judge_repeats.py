@@ -63,19 +63,28 @@ def test_a_variant_that_is_right_in_its_first_run_fails_also_where_nothing_chang
     done = np.full(COUNT, 7, np.float32)
     assert not Bench(store, double, every(2, fill)).judge().passed
     bench = Bench(store, fill, before=done)
-    run = bench.run
+    one_at_a_time = threading.RLock()
+    depth = 0
 
-    one_at_a_time = threading.Lock()
+    def in_a_process_of_its_own(runs):
+        def call(*arguments, **options):
+            nonlocal depth
+            with one_at_a_time:
+                if depth == 0:
+                    bench.kernels[True] = only_once()
+                depth += 1
+                try:
+                    return runs(*arguments, **options)
+                finally:
+                    depth -= 1
 
-    def in_a_process_of_its_own(start, variant, repeats=None):
-        with one_at_a_time:
-            bench.kernels[True] = only_once()
-            return run(start, variant, repeats)
+        return call
 
-    bench.run = in_a_process_of_its_own
+    bench.run = in_a_process_of_its_own(bench.run)
+    bench.run_in_turn = in_a_process_of_its_own(bench.run_in_turn)
     verdict = bench.judge()
     assert not verdict.passed
-    assert any("1 of 1 further runs" in reason for reason in verdict.reasons)
+    assert verdict.pre_states == 2
     assert bench.judge(variant_runs=1).passed
 
 
