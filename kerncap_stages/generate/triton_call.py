@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages.generate.triton_values import is_plain
+from kerncap_stages.text.triton_types import read_types
 
 if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
@@ -58,12 +58,7 @@ def write_call(capture: Capture) -> TritonCall:
 def _list_types(signature: dict[str, str]) -> dict[str, str]:
     """Return Triton's types by the arguments' names: those of a tuple's elements, too."""
     types: dict[str, str] = {}
-    waiting: list[tuple[str, object]] = []
-    for name, text in signature.items():
-        try:
-            waiting.append((name, ast.literal_eval(text) if text.startswith("(") else text))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
+    waiting = [(name, read_types(text)) for name, text in signature.items()]
     while waiting:
         name, kind = waiting.pop()
         if isinstance(kind, str):

@@ -13,7 +13,7 @@ from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.generate.templates import make_environment
 from kerncap_stages.generate.triton_call import MEMORY, write_call
 from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules, get_name
-from kerncap_stages.generate.triton_values import HINT, is_plain, write_import, write_value
+from kerncap_stages.generate.triton_values import HINT, write_import, write_type, write_value
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.replay.variant_shape import SUFFIX
@@ -128,11 +128,7 @@ def _make_script(capture: Capture, triton: TritonKernel, modules: TritonModules)
         "arguments": call.arguments,
         "regions": call.regions,
         "not_run": call.not_run,
-        # The type of a tuple is one of types.
-        "signature": {
-            name: text if text.startswith("(") and is_plain(text) else repr(text)
-            for name, text in triton.signature
-        },
+        "signature": {name: write_type(text) for name, text in triton.signature},
         "specialization": triton.specialization,
         "target": triton.target,
         "triton_folder": to_os_string(triton.triton_folder or ""),

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused
+from kerncap_stages.text.triton_types import parse_types
 
 if TYPE_CHECKING:
     from kerncap_stages.manifests.triton import TritonValue
@@ -68,6 +69,25 @@ def _is_plain(node: ast.expr) -> bool:
         arguments = [isinstance(each, ast.Constant) and isinstance(each.value, str) for each in node.args]
         return ast.unparse(node.func) in ("float", "tl.dtype") and not node.keywords and arguments == [True]
     return isinstance(node, ast.Constant) and node.value is not ...
+
+
+def write_type(text: str) -> str:
+    """Write a parameter's type as Python: the type of a tuple is one of types, and these may have names.
+
+    ``Pair(a='*fp32', n='i32')``, as the program's NamedTuple writes itself, becomes a namedtuple's.
+    """
+    node = parse_types(text)
+    return repr(text) if node is None else _write_type(node)
+
+
+def _write_type(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        fields = [each.arg for each in node.keywords]
+        types = ", ".join(_write_type(each.value) for each in node.keywords)
+        return f"namedtuple({ast.unparse(node.func)!r}, {fields!r})({types})"
+    if isinstance(node, ast.Tuple):
+        return f"({''.join(f'{_write_type(each)}, ' for each in node.elts)})"
+    return repr(ast.literal_eval(node))
 
 
 def check_name(name: str) -> None:

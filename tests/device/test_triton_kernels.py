@@ -43,7 +43,7 @@ def edit(project, old, new):
 
 
 def judge_edits(kc, project, right, wrong):
-    """Judge the variant as it is, after a right edit, and after a wrong one of the original: (old text, new text)."""
+    """Judge the variant as it is, after a right edit, and after a wrong one. Edits: (old text, new text)."""
     variant = project / "kernel_variant.py"
     original = variant.read_text()
     assert "Result: PASS  (byte-exact" in judge(kc, project)

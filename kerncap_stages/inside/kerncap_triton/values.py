@@ -1,13 +1,14 @@
 """Python values as their types and texts: JSON has no NaN, no data type and no function."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import inspect
 import math
 import sys
 import textwrap
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 
@@ -109,17 +110,43 @@ def get_function(value: Any) -> FunctionType:
 
 
 def read_text(value: Any) -> str | None:
-    """Return a function's text from `def` on; None if there is none, as of a lambda."""
+    """Return a function's text from `def` on; None if there is none, as of a lambda.
+
+    Triton keeps the text that it read. Of a plain function the file may have changed since it was imported.
+    """
     if not isinstance(value, FunctionType):
         return str(value.src)
     try:
         text = textwrap.dedent(inspect.getsource(value))
         definition = ast.parse(text).body[0]
+        is_current = isinstance(definition, ast.FunctionDef) and _is_text_of(value, text)
     except (OSError, TypeError, SyntaxError, ValueError, IndexError):
         return None
-    if not isinstance(definition, ast.FunctionDef):
+    if not is_current:
         return None
     return "".join(text.splitlines(keepends=True)[definition.lineno - 1 :])
+
+
+def _is_text_of(function: FunctionType, text: str) -> bool:
+    """Whether a text compiles to a function's code. A closure does not, alone: it is taken as it is."""
+    code = function.__code__
+    if code.co_freevars:
+        return True
+    flags = code.co_flags & sum(
+        getattr(__future__, name).compiler_flag for name in __future__.all_feature_names
+    )
+    whole = compile(text, "<text>", "exec", flags, dont_inherit=True)
+    found = [each for each in whole.co_consts if isinstance(each, CodeType) and each.co_name == code.co_name]
+    return len(found) == 1 and _list_code(found[0]) == _list_code(code)
+
+
+def _list_code(code: CodeType) -> tuple[Any, ...]:
+    constants: list[Any] = []
+    for each in code.co_consts:
+        kind = type(each)
+        text = sorted(map(repr, each)) if kind is frozenset else repr(each)
+        constants.append(_list_code(each) if kind is CodeType else (kind, text))
+    return code.co_code, code.co_names, code.co_varnames, constants
 
 
 def is_tritons(module_name: Any) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING
 
 from kerncap_stages.locate.argument_layouts import list_explicit_slots
+from kerncap_stages.text.triton_types import read_types
 from kerncap_stages.validate.arguments.parts import Pointer
 from kerncap_stages.validate.arguments.values import ADDRESS_BYTES, read_address, read_value
 
@@ -67,12 +67,9 @@ def _list_arguments(triton: TritonKernel) -> list[tuple[str, str]]:
     """Return names and types of what is passed at run time; elements of tuples are passed one by one."""
     found: list[tuple[str, str]] = []
     for name, text in triton.signature:
-        kind: object = text
-        if text.startswith("("):
-            try:
-                kind = ast.literal_eval(text)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                kind = ""  # none of the later arguments is known
+        kind = read_types(text)
+        if text.endswith(")") and kind == text:
+            kind = ""  # none of the later arguments is known
         found += _flatten(name, kind)
     constant = {value.name for value in triton.constexprs}  # before Triton 3.3, the number 1 has a type, too
     return [(name, kind) for name, kind in found if name not in constant]

@@ -105,6 +105,31 @@ def test_what_cannot_stand_alone_becomes_instructions_and_is_named(with_triton):
     assert (with_triton.folder / "project/kernel_variant.s").exists()
 
 
+def test_a_plain_function_whose_file_has_changed_is_not_recorded_as_another(with_triton):
+    write(with_triton.folder, "plain.py", "def twice(x):\n    return 2 * x\n")
+    script = write(with_triton.folder, "uses.py", """
+        import pathlib
+        import numpy as np, triton, triton.language as tl
+        import plain
+        from arrays import Array
+
+        file = pathlib.Path(plain.__file__)
+        file.write_text(file.read_text().replace("2 *", "3 *"))
+
+        @triton.jit
+        def uses(x, CHANGE: tl.constexpr):
+            at = tl.arange(0, 64)
+            tl.store(x + at, tl.load(x + at) + CHANGE(21))
+
+        uses[(1,)](Array(np.ones(64, np.float32)), plain.twice)
+        """)  # fmt: skip
+    (digest,) = with_triton.capture("uses", sys.executable, script)
+    source = with_triton.run("locate", digest).must().digests[0]
+    made = with_triton.run("generate", source, "-o", with_triton.folder / "project").must()
+    assert "CHANGE is a Python object of type builtins.function" in made.err
+    assert (with_triton.folder / "project/kernel_variant.s").exists()
+
+
 ODD = """
 import enum, os, sys
 import numpy as np, triton, triton.language as tl

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from triton_package import PROGRAMS
+from triton_package import PROGRAMS, judge
 
 STRIDED = """
 import numpy as np, triton, triton.language as tl
@@ -21,6 +21,25 @@ def turn(pair, down, right, factor, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 x, out = Array(np.arange(64, dtype=np.float16)), Array(np.zeros((4, 2), np.float16))
 turn[(1,)]((View(x, (4, 2), (2, 16), 3), out), 2, 16, 0.5, ROWS=4, COLUMNS=2)
+print(out.read())
+"""
+
+NAMED = """
+from typing import NamedTuple
+import numpy as np, triton, triton.language as tl
+from hip_arrays import Array
+
+class Pair(NamedTuple):
+    source: object
+    factor: float
+
+@triton.jit
+def scale(pair, nothing, out, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    tl.store(out + at, tl.load(pair.source + at) * pair.factor + len(nothing))
+
+x, out = Array(np.arange(64, dtype=np.float32)), Array(np.zeros(64, np.float32))
+scale[(1,)](Pair(x, 0.5), (), out, SIZE=64)
 print(out.read())
 """
 
@@ -67,6 +86,16 @@ def test_strided_tensors_of_a_tuple(with_triton, make_project, tmp_path):
     assert said["pair[0]"] == "equal"
     assert said["pair[1]"] == "1 of 8 elements differ, largest error 12.5 at [3, 1]: 25.0, captured 12.5"
     assert (project / "candidate.hsaco").exists()
+
+
+def test_tuples_with_names_and_without_elements(with_triton, make_project, tmp_path):
+    (tmp_path / "named.py").write_text(NAMED)
+    project = make_project("scale", tmp_path / "named.py")
+    assert "namedtuple('Pair', ['source', 'factor'])" in (project / "reproducer.py").read_text()
+    assert run(project, with_triton) == {"pair[0]": "equal", "out": "equal"}
+    assert "Result: PASS  (byte-exact" in judge(project, with_triton)
+    edit(project / "kernel_variant.py", "* pair.factor", "* 2 * pair.factor")
+    assert "largest error" in run(project, with_triton)["out"]
 
 
 def test_the_grid_and_the_constants_are_the_captured_ones(with_triton, make_project):
