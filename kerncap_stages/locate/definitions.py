@@ -65,9 +65,9 @@ def find_definitions(path: Path, text: bytes, base: str, macros: Macros) -> list
     found: dict[int, Definition] = {}
     if name in text:
         found = _find_plain(path, text, name, macros)
-        if not found and _CONDITION.search(text):
-            # A preprocessor condition may be inside a head, around __launch_bounds__.
-            found = _find_plain(path, _CONDITION.sub(_blank, text), name, macros)
+        if _CONDITION.search(text):
+            # A preprocessor condition may be inside a head, around __launch_bounds__; not in each overload's.
+            found = _find_plain(path, _CONDITION.sub(_blank, text), name, macros) | found
     if not found:
         for macro, line in find_uses_that_make(base, text, macros):
             found[line] = Definition(path, line, line, (), is_template=False, macro=macro)

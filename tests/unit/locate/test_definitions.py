@@ -237,6 +237,11 @@ def test_a_condition_in_a_head_hides_no_kernel():
     assert len(found.parameters) == 2
 
 
+def test_a_condition_in_the_head_of_one_overload_hides_none_of_them():
+    plain = b"template <int N> __global__ void gemm(const half* a) { }\n"
+    assert [found.line for found in find("gemm", plain + CONDITIONAL_HEAD)] == [1, 9]
+
+
 def test_a_macro_may_take_the_name_from_another():
     text = (
         b"#define JOIN(a, b) a##_##b\n"
