@@ -48,6 +48,7 @@ from kerncap_stages.project.default_folder import make_folder_name
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
 from kerncap_stages.text.formats import count, describe_same_instructions
+from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import JudgeSettings
 
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.manifests.validation import Validation
+
+_NAME_WIDTH = 160  # of a kernel in a line for people; names of templates have thousands of characters
 
 
 def run_extract(store: Store, request: ExtractRequest) -> Extraction:
@@ -146,7 +149,7 @@ def _choose(
             notes.append(describe_main_shape(chosen, shape))
             launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
             selection = selection.model_copy(update=launch)
-        summary = f"{kernels}; {chosen.name} takes {chosen.share:.1%} of the GPU time"
+        summary = f"{kernels}; {shorten(chosen.name, _NAME_WIDTH)} takes {chosen.share:.1%} of the GPU time"
     steps.end(PROFILE, digest, summary, *notes)
     return spec, selection, (digest,)
 
@@ -211,7 +214,7 @@ def _capture(
             f"others: {others}"
         )
     size = formats.format_size(sum(region.size_bytes for region in capture.regions))
-    summary = f"{capture.kernel.demangled_name}: {size}"
+    summary = f"{shorten(capture.kernel.demangled_name, _NAME_WIDTH)}: {size}"
     if capture.has_post:
         written = sum(region.written_size_bytes or 0 for region in capture.regions)
         summary += f", {formats.format_size(written)} changed"
