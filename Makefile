@@ -7,7 +7,7 @@ WORDS = $(value ARGS)
 # ARGS as one line for the root's bash, quoted for the shell that starts that bash.
 LINE = '$(subst ','\'',$(value ARGS))'
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-newer sanitize sweep study bench check format golden wheel schemas shell
+.PHONY: help demo test test-all test-newer sanitize sweep study study-ck bench check format golden wheel schemas shell
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ sweep: ## run a random sample of the tests of ROCm's libraries for an hour (20 G
 
 study: ## build llama.cpp, take kernels out of it, measure the edit loop (hours, 7 GB of disk); ARGS=--help
 	$(ROOT) run --rocm 6.4 --with blas -- python3 tools/workbench.py shell python docs/case-studies/llama/study.py $(WORDS)
+
+study-ck: ## the same with Composable Kernel: a GEMM, a reduction, flash attention (half an hour); ARGS=--help
+	$(ROOT) run --rocm 6.4 -- python3 tools/workbench.py shell python docs/case-studies/composable-kernel/study.py $(WORDS)
 
 bench: ## measure speeds and sizes, and compare them with their bars; needs an idle machine; ARGS=--help
 	$(IN_ROOT) bench $(WORDS)

@@ -1,4 +1,4 @@
-"""The page of the case study on llama.cpp says what the results beside it say."""
+"""The pages of the case studies say what the results beside them say."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs/case-studies/llama"
+STUDIES = Path(__file__).resolve().parents[2] / "docs/case-studies"
 
 
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import the module that writes the page. It is in no package."""
-    monkeypatch.syspath_prepend(FOLDER)
-    module = importlib.import_module("page")
-    yield module
-    for name in ("page", "plots"):
+@pytest.fixture(params=["llama", "composable-kernel"])
+def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a study's folder, and the module that writes its page. It is in no package."""
+    folder = STUDIES / request.param
+    monkeypatch.syspath_prepend(STUDIES / "common")
+    monkeypatch.syspath_prepend(folder)
+    yield folder, importlib.import_module("page")
+    for name in ("page", "pages", "plots"):
         sys.modules.pop(name, None)
 
 
-def test_page_and_pictures_are_what_the_results_give(page: Any) -> None:
-    """`make study ARGS=--page` writes them again."""
-    files = page.make_files(json.loads((FOLDER / "results.json").read_text()))
-    assert {path.name for path in FOLDER.glob("*.svg")} == {name for name in files if name.endswith(".svg")}
-    assert {name: (FOLDER / name).read_text() for name in files} == files
+def test_page_and_pictures_are_what_the_results_give(study: Any) -> None:
+    """`make study ARGS=--page` and `make study-ck ARGS=--page` write them again."""
+    folder, page = study
+    files = page.make_files(json.loads((folder / "results.json").read_text()))
+    assert {path.name for path in folder.glob("*.svg")} == {name for name in files if name.endswith(".svg")}
+    assert {name: (folder / name).read_text() for name in files} == files

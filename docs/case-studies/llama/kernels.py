@@ -1,42 +1,8 @@
-"""The kernels of the study: where they are in llama.cpp's source, and the edits of each."""
+"""The kernels of the study on llama.cpp, and the edits of each. Files are in ggml/src/ggml-cuda."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
-CUDA = Path("ggml/src/ggml-cuda")
-
-
-@dataclass(frozen=True)
-class Edit:
-    """Replaces ``old``, where it first stands behind ``after``. ``values`` fill {n} of ``new`` in turn."""
-
-    says: str
-    after: str
-    old: str
-    new: str
-    values: tuple[int, ...] = (0,)
-
-    def apply(self, text: str, turn: int = 0) -> str:
-        """Return the edited text. Raises ValueError if the source does not hold what is replaced."""
-        start = text.index(self.old, text.index(self.after))
-        new = self.new.replace("{n}", str(self.values[turn % len(self.values)]))
-        return text[:start] + new + text[start + len(self.old) :]
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel: part of its name, the arguments of llama-cli with which it runs, and two edits."""
-
-    key: str
-    pattern: str
-    file: str
-    operator: str  # as test-backend-ops calls it
-    right: Edit
-    wrong: Edit
-    program: str = "plain"
-
+from edits import Edit, Kernel
 
 KERNELS = (
     Kernel(
@@ -44,6 +10,8 @@ KERNELS = (
         pattern="mul_mat_vec_q<",
         file="mmvq.cu",
         operator="MUL_MAT",
+        program="plain",
+        builds=2,
         right=Edit(
             "unroll the loop over blocks {n} times",
             after="static __global__ void mul_mat_vec_q(",
@@ -63,6 +31,7 @@ KERNELS = (
         pattern="rms_norm_f32<",
         file="norm.cu",
         operator="RMS_NORM",
+        program="plain",
         right=Edit(
             "unroll the loop that sums squares {n} times",
             after="static __global__ void rms_norm_f32(",
@@ -82,6 +51,7 @@ KERNELS = (
         pattern="rope_norm<",
         file="rope.cu",
         operator="ROPE",
+        program="plain",
         right=Edit(
             "promise the compiler work-groups of at most {n}",
             after="template<bool forward, bool has_ff, typename T>",
@@ -101,6 +71,7 @@ KERNELS = (
         pattern="soft_max_f32<",
         file="softmax.cu",
         operator="SOFT_MAX",
+        program="plain",
         right=Edit(
             "unroll the loop that adds exponentials {n} times",
             after="float tmp = 0.0f; // partial sum",
@@ -134,12 +105,15 @@ KERNELS = (
             new="",
         ),
         program="flash",
+        builds=1,  # of six units
     ),
     Kernel(
         key="mul_mat_q",
         pattern="mul_mat_q<",
         file="mmq.cuh",
         operator="MUL_MAT",
+        program="plain",
+        builds=1,  # of 17 units
         right=Edit(
             "unroll the loop over the tile's columns {n} times",
             after="void vec_dot_q4_0_q8_1_dp4a(",

@@ -1,4 +1,4 @@
-// What the programs share: memory on the device, values from a fixed seed, and the comparison with the host's results.
+// What the programs share: memory on the device, values from a fixed seed, and the comparison of results.
 #pragma once
 
 #include <cmath>

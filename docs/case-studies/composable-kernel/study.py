@@ -1,0 +1,40 @@
+"""Composable Kernel and flash attention, from a program to verdicts on edits: `make study-ck` runs this file.
+
+It fetches the library's headers, builds three programs that call it, takes a kernel out of each, edits it,
+and measures every step. It works as the study on llama.cpp does.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(1, str(HERE.parent / "common"))
+
+from building import ComposableKernel, build, fetch  # noqa: E402 - after the path of what studies share
+from command import describe_machine, measure_kernels, run_command  # noqa: E402
+from kernels import KERNELS  # noqa: E402
+from page import write_page  # noqa: E402
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from edits import Kernel
+
+
+def run_study(study: ComposableKernel, kernels: Sequence[Kernel], _: argparse.Namespace) -> dict[str, Any]:
+    """Do all steps, and return their results."""
+    return {
+        "machine": study.step("machine", describe_machine),
+        "fetch": study.step("fetch", partial(fetch, study)),
+        "build": study.step("build", partial(build, study)),
+        **measure_kernels(study, kernels),
+    }
+
+
+if __name__ == "__main__":
+    run_command(HERE, ComposableKernel, KERNELS, run_study, write_page, __doc__ or "")
