@@ -178,7 +178,8 @@ class Study(ABC):
         compiler = f"{run('hipconfig', '-l', log=log).out.strip()}/clang++"
         variables = {**build_variables(cached=True), "HIPCXX": compiler}
         if not (self.build / "build.ninja").exists():
-            where = ("-S", source, "-B", self.build, "-G", "Ninja")
+            # By its name: a checkout's build is in a folder that changes, and CMake would keep the path.
+            where = ("-S", source, "-B", self.build, "-G", "Ninja", "-DCMAKE_MAKE_PROGRAM:STRING=ninja")
             run("cmake", *where, *options, log=log, variables=variables)
         run(*self.build_command, log=log, variables=variables)
         version = run(compiler, "--version", log=log).out.splitlines()[0]

@@ -65,6 +65,31 @@ def test_without_source_it_says_why_and_makes_what_can_be_made(shell, applicatio
     assert (shell.folder / "project/capture/dispatch.json").exists()
 
 
+LONG_NAME = """#include <hip/hip_runtime.h>
+template <class A, class B> struct Pair {};
+using Four = Pair<Pair<int, float>, Pair<float, int>>;
+using Sixteen = Pair<Pair<Four, Four>, Pair<Four, Four>>;
+template <class T> __global__ void fill(float* x, Sixteen) { x[threadIdx.x] = 1; }
+int main() {
+  float* x;
+  if (hipMalloc(&x, 256)) return 2;
+  fill<Sixteen><<<1, 64>>>(x, {});
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_lines_for_people_shorten_long_names(shell):
+    (shell.folder / "long.hip").write_text(LONG_NAME)
+    shell.run(["hipcc", "--offload-arch=gfx90a", "long.hip", "-o", "long"], folder=shell.folder)
+    done = shell("kc-extract -k fill --source-dir . --output project --json -- ./long")
+    made = json.loads(done.out)
+    assert len(made["kernel"]) > 400
+    (profiled, captured) = [line for line in done.err.splitlines() if "fill<" in line]
+    assert len(profiled) < 250
+    assert len(captured) < 250
+
+
 def test_an_edit_survives_extracting_again(shell, application):
     line = f"kc-extract --no-profile -k add_rows -s {application} -o project %s -- {application}/demo"
     shell(line % "--no-validate")
