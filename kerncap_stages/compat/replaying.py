@@ -14,7 +14,7 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.options import ReplayOptions
-from kerncap_stages.validate.timed.runs import judge_timed_runs
+from kerncap_stages.validate.timed.runs import count_changed_bytes, judge_timed_runs
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -48,7 +48,7 @@ def replay_project(
         hip_launch=hip_launch,
         timeout_s=timeout_s,
     )
-    digest, manifest, _ = run_replay(store, capture, options, judge_timed_runs)
+    digest, manifest, _ = run_replay(store, capture, options, judge_timed_runs, count_changed_bytes)
     captured = load_as(store, capture, Capture)
     timing = manifest.timing
     return ReplayResult(
@@ -71,7 +71,7 @@ def replay_project(
 
 
 def _make_remarks(manifest: Replay, unlisted: str | None) -> list[str]:
-    remarks = [text for text in (manifest.explanation, unlisted) if text is not None]
+    remarks = [text for text in (manifest.explanation, manifest.impossible, unlisted) if text is not None]
     if manifest.matches_golden is False:
         remarks.append("memory differs from what the captured dispatch left: see `kerncap validate`")
     if _is_of_software(manifest):

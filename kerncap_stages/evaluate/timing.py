@@ -11,9 +11,10 @@ from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.evaluation import MeasuredTime
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.replay.floor import find_impossible
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.timing import compare, summarise
-from kerncap_stages.validate.timed.runs import judge_timed_runs
+from kerncap_stages.validate.timed.runs import count_changed_bytes, judge_timed_runs
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -114,6 +115,10 @@ class Timer:
                     if not wrong.wrong:
                         found = f"{wrong.unknown} of {wrong.runs} timed runs could not be judged"
                     return None, (found, *wrong.reasons)
+            runs = (self._store, self._digest, self._capture, variant, result, Path(name))
+            _, impossible = find_impossible(self._capture, result, lambda: count_changed_bytes(*runs))
+            if impossible is not None:
+                return None, (impossible,)
         before = summarise(result.baseline_ns, TimeSource.DEVICE)
         after = summarise(result.variant_ns, TimeSource.DEVICE)
         if before is None or after is None:

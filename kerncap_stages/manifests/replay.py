@@ -24,7 +24,7 @@ from kerncap_stages.manifests.base import (
 from kerncap_stages.manifests.environment import Environment
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.source import Unedited
-from kerncap_stages.manifests.timing import TimingSummary
+from kerncap_stages.manifests.timing import Floor, TimingSummary
 
 
 class ReplayOutcome(StrEnum):
@@ -105,6 +105,10 @@ class Replay(Manifest):
     exit_signal: int | None = Field(default=None, gt=0)
     timing: TimingSummary | None
     comparison: Comparison | None = None
+    floor: Floor | None = Field(default=None, description="none: the launch is another one, or not known")
+    impossible: Remark | None = Field(
+        default=None, description="for people: why the variant's time cannot be true; then there are no times"
+    )
     matches_golden: bool | None = Field(default=None, description="none if it was not compared")
     restored_size_bytes: SizeBytes = 0
     restore_ns: DurationNs | None = None

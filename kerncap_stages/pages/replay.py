@@ -11,6 +11,7 @@ from kerncap_stages.pages.shared import (
     describe_unedited,
     make_environment_section,
 )
+from kerncap_stages.replay.floor_lines import write_floor_lines
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -54,4 +55,7 @@ def render(replay: Replay) -> Iterator[RenderableType]:
                 ("unedited", describe_unedited(compared.unedited)),
             ]
         )
+    if lines := list(write_floor_lines(replay)):
+        yield make_heading("Floor")
+        yield list_facts([("", line.strip()) for line in lines])
     yield from make_environment_section(replay.environment)

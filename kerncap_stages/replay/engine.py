@@ -11,6 +11,7 @@ from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.project.unedited import find_unedited
+from kerncap_stages.replay.floor import find_floor, find_impossible
 from kerncap_stages.replay.record import make_replay_manifest
 from kerncap_stages.replay.runner import replay_capture
 from kerncap_stages.replay.variant import WHAT_TO_GIVE
@@ -27,15 +28,18 @@ if TYPE_CHECKING:
 
     # Of a capture's timed runs with a variant; None if all were right.
     Judges = Callable[[Store, Digest, Capture, Path, ReplayResult, Path], WrongRuns | None]
+    # The least number of bytes that one of these runs changed.
+    Counts = Callable[[Store, Digest, Capture, Path, ReplayResult, Path], int]
 
 
 def run_replay(
-    store: Store, digest: Digest, options: ReplayOptions, judge: Judges
+    store: Store, digest: Digest, options: ReplayOptions, judge: Judges, count_changed: Counts
 ) -> tuple[Digest, Replay, ReplayResult]:
     """Replay a capture and publish the result, which may be a fault, a crash or a time-out.
 
     judge: called with the capture, the variant, the result and the folder of states if timed runs of a
     variant left other states than the golden one. If it finds a wrong one, the result has no times.
+    count_changed: called with the same if the time of such runs lies below the floor of the golden state.
 
     Raises UsageError, Refused, DeviceError or ArtifactError if it cannot be run.
     """
@@ -52,13 +56,20 @@ def run_replay(
         with TemporaryFolder("states") as name:
             request = replace(options.make_request(capture), states_folder=Path(name))
             result = replay_capture(store, capture, request)
-            if options.variant is not None and any(result.variant_states):
-                wrong = judge(store, digest, capture, options.variant, result, Path(name))
-                result = result if wrong is None else result.without_times(wrong)
+            # A launch of another shape does other work.
+            floor = find_floor(capture, result.peaks) if request.compare else None
+            if options.variant is not None:
+                runs = (store, digest, capture, options.variant, result, Path(name))
+                wrong = judge(*runs) if any(result.variant_states) else None
+                if wrong is not None:
+                    result = result.without_times(wrong)
+                elif floor is not None:
+                    floor, why = find_impossible(capture, result, lambda: count_changed(*runs))
+                    result = result if why is None else result.without_times(impossible=why)
     except KerncapError as error:
         raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
     unedited = find_unedited(store, digest) if options.interleave else None
     with store.begin_transaction() as transaction:
-        manifest = make_replay_manifest(transaction, digest, capture, options, result, unedited)
+        manifest = make_replay_manifest(transaction, digest, capture, options, result, floor, unedited)
         made = transaction.publish(dump(manifest), "replay", [digest])
     return made, manifest, result

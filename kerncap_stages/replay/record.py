@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.environment import Environment
     from kerncap_stages.manifests.kernel import Launch
     from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.manifests.timing import Floor
     from kerncap_stages.replay.options import ReplayOptions
     from kerncap_stages.replay.report import ReplayResult
     from kerncap_stages.replay.variant_shape import VariantShape
@@ -37,17 +38,19 @@ def make_replay_manifest(
     capture: Capture,
     options: ReplayOptions,
     result: ReplayResult,
+    floor: Floor | None = None,
     unedited: Unedited | None = None,
 ) -> Replay:
     """Return the manifest of a replay, and put the variant's code object into the transaction.
 
+    floor: what the dispatch must do at least, if known.
     unedited: whether the unedited source of the kernel compiles to the captured instructions, if known.
     """
     environment = _describe_environment(capture, result)
     software = environment.devices[0].software if environment.devices else False
     source = TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
-    baseline = summarise(result.baseline_ns, source, result.baseline_instructions)
-    variant = summarise(result.variant_ns, source, result.variant_instructions)
+    baseline = summarise(result.baseline_ns, source, result.baseline_instructions, result.baseline_work)
+    variant = summarise(result.variant_ns, source, result.variant_instructions, result.variant_work)
     comparison = compare(baseline, variant, unedited) if options.interleave and baseline and variant else None
     actual = capture.dispatch.device_index if options.device is None else options.device
     moved = ((capture.dispatch.device_index, actual),) if actual != capture.dispatch.device_index else ()
@@ -77,6 +80,8 @@ def make_replay_manifest(
         exit_signal=result.exit_signal,
         timing=variant if options.variant is not None else baseline,
         comparison=comparison,
+        floor=floor,
+        impossible=result.impossible,
         matches_golden=result.matches_golden,
         restored_size_bytes=result.restored_size_bytes,
         restore_ns=result.restore_ns,

@@ -12,6 +12,8 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kerncap_stages.manifests.timing import Work
+
 # If the replayer fails before it runs a kernel, that is an error to raise, not a result of the replay.
 _DAMAGED = "`kc-store check` names damaged and missing objects: import the capture again, or capture again"
 _SYSTEM = "check the permissions and the free space there, then run it again"
@@ -58,6 +60,16 @@ class WrongRuns:
 
 
 @dataclass(frozen=True)
+class Peaks:
+    """What a device can do at most, as it says itself; 0: not known."""
+
+    memory_bytes_per_s: int = 0
+    cache_bytes: int = 0
+    compute_units: int = 0
+    clock_hz: int = 0
+
+
+@dataclass(frozen=True)
 class ReplayResult:
     """The result of a replay. Times are from the device's clock, in the order of the runs.
 
@@ -78,6 +90,8 @@ class ReplayResult:
     variant_loaded: tuple[int, int] = (0, 0)  # address and size of the variant's code object
     baseline_instructions: int | None = None
     variant_instructions: int | None = None
+    baseline_work: Work | None = None
+    variant_work: Work | None = None
     compared: bool = False
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
@@ -94,17 +108,27 @@ class ReplayResult:
     device_isa: str = ""
     runtime_version: str = ""
 
-    wrong_runs: WrongRuns | None = None  # then there are no times
+    peaks: Peaks = Peaks()  # of the device
 
-    def without_times(self, wrong: WrongRuns) -> ReplayResult:
-        """Return this result for runs that were wrong: the time of work that was not done says nothing."""
+    # With one of these two there are no times.
+    wrong_runs: WrongRuns | None = None
+    impossible: str | None = None
+
+    def without_times(self, wrong: WrongRuns | None = None, impossible: str | None = None) -> ReplayResult:
+        """Return this result for runs that were wrong, or whose times cannot be true.
+
+        The time of work that was not done says nothing.
+        """
         return replace(
             self,
             wrong_runs=wrong,
+            impossible=impossible,
             baseline_ns=(),
             variant_ns=(),
             baseline_instructions=None,
             variant_instructions=None,
+            baseline_work=None,
+            variant_work=None,
         )
 
     @property
@@ -162,4 +186,7 @@ def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         device_name=report.get("device", {}).get("name", ""),
         device_isa=report.get("device", {}).get("isa", ""),
         runtime_version=report.get("runtime_version", ""),
+        peaks=Peaks(
+            **{name: report.get("device", {}).get(name, 0) for name in Peaks.__dataclass_fields__},
+        ),
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.replay.floor_lines import write_floor_lines
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
         )
         if ratio.unedited is not None:
             yield f"same instructions before any edit: {formats.describe_same_instructions(ratio.unedited)}"
+    yield from write_floor_lines(made)
     if made.matches_golden is True:
         yield f"{formats.format_size(result.compared_size_bytes)} are the same as after the captured dispatch"
     elif made.matches_golden is False:

@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.manifests.timing import Work
 
 
 def summarise(
-    samples_ns: Sequence[int], source: TimeSource, instructions: int | None = None
+    samples_ns: Sequence[int],
+    source: TimeSource,
+    instructions: int | None = None,
+    work: Work | None = None,
 ) -> TimingSummary | None:
     """Return statistics of repeated runs; None if there were no runs.
 
-    ``instructions``: wave instructions of one dispatch, if known.
+    ``instructions``, ``work``: of one dispatch, if known.
     """
     if not samples_ns:
         return None
@@ -37,6 +41,7 @@ def summarise(
         max_ns=int(values.max()),
         stddev_ns=float(values.std(ddof=1)) if len(values) > 1 else 0.0,
         instructions=instructions,
+        work=work,
     )
 
 

@@ -75,6 +75,13 @@ class Driver {
     // Words of the command line that only this back end knows, and what each turns on.
     std::map<std::string_view, bool*> switches = {};
   };
+  // What a device can do at most, as it says itself; 0: it does not say, or what it says is known to be wrong.
+  struct Peaks {
+    std::uint64_t memory_bytes_per_s = 0;  // of its own memory, behind all caches
+    std::uint64_t cache_bytes = 0;         // of the last cache in front of that
+    std::uint64_t compute_units = 0;
+    std::uint64_t clock_hz = 0;            // of these
+  };
   // Known once open() has succeeded.
   struct Opened {
     std::string name;                    // of the device that runs the kernel
@@ -82,6 +89,7 @@ class Driver {
     std::string runtime;                 // its version
     StagingShape staging;
     std::vector<std::string> stand_ins;  // memory that comes back as another kind, for people: times may differ
+    Peaks peaks = {};
   };
 
   explicit Driver(Traits traits) : m_traits(std::move(traits)) {}

@@ -36,7 +36,9 @@ std::string number(std::uint64_t value) { return std::to_string(value); }
 
 std::string report_outcome(const Outcome& outcome, const Driver::Opened& device) {
   std::string out = "{\"version\":1,\"outcome\":\"completed\"";
-  out += ",\"device\":{\"name\":" + json_string(device.name) + ",\"isa\":" + json_string(device.isa) + "}";
+  out += ",\"device\":{\"name\":" + json_string(device.name) + ",\"isa\":" + json_string(device.isa);
+  out += ",\"memory_bytes_per_s\":" + number(device.peaks.memory_bytes_per_s) + ",\"cache_bytes\":" + number(device.peaks.cache_bytes);
+  out += ",\"compute_units\":" + number(device.peaks.compute_units) + ",\"clock_hz\":" + number(device.peaks.clock_hz) + "}";
   out += ",\"runtime_version\":" + json_string(device.runtime);
   out += ",\"baseline_ns\":" + list(outcome.baseline_ns) + ",\"variant_ns\":" + list(outcome.variant_ns);
   out += ",\"baseline_states\":" + list(outcome.baseline_states) + ",\"variant_states\":" + list(outcome.variant_states);

@@ -38,7 +38,7 @@ def replay_captures(
     """Replay each capture and print the digests of the replays.
 
     Returns the exit code of the worst replay: DEVICE if a kernel did not complete, ANSWER_IS_NO if the
-    captured kernel's results differ or a timed run of a variant was wrong.
+    captured kernel's results differ or a timed run of a variant was wrong or its time impossible.
     """
     if options.variant is not None and options.variant.is_file():
         for note in warn_of_stale_variant(options.variant.parent, options.variant):
@@ -54,7 +54,7 @@ def replay_captures(
             ratios = [] if case is cases[0] else ratios
         with show_phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(
-                store, capture, replace(each, progress=report), _judge_timed_runs
+                store, capture, replace(each, progress=report), _judge_timed_runs, _count_changed_bytes
             )
         for line in write_result_lines(made, result):
             say(add_store_option(line) if "next: " in line else line)
@@ -68,7 +68,9 @@ def replay_captures(
             say(f"variant / baseline over all cases, by their time in the profile: {ratio:.3f}")
         if made.outcome is not ReplayOutcome.COMPLETED:
             worst = max(worst, ExitCode.DEVICE)
-        elif result.wrong_runs is not None or (made.matches_golden is False and options.variant is None):
+        elif (result.wrong_runs or result.impossible) is not None or (
+            made.matches_golden is False and options.variant is None
+        ):
             worst = max(worst, ExitCode.ANSWER_IS_NO)
     return worst
 
@@ -77,6 +79,12 @@ def _judge_timed_runs(*what: Any) -> WrongRuns | None:
     from kerncap_stages.validate.timed.runs import judge_timed_runs
 
     return judge_timed_runs(*what)
+
+
+def _count_changed_bytes(*what: Any) -> int:
+    from kerncap_stages.validate.timed.runs import count_changed_bytes
+
+    return count_changed_bytes(*what)
 
 
 def _find_captures(

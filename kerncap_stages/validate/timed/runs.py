@@ -10,12 +10,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kerncap_stages.collect.write_set import find_written_ranges
 from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.manifests.validation import Mode, Validation
 from kerncap_stages.project.artifacts import find_source_of
+from kerncap_stages.replay.floor import sum_over_own_memory
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.report import WrongRuns
 from kerncap_stages.replay.runner import Repeats
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest, MemoryRef
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
     from kerncap_stages.replay.report import ReplayResult
     from kerncap_stages.store import Store
 
@@ -79,6 +82,27 @@ def judge_timed_runs(
         runs=len(result.variant_states),
         reasons=tuple(dict.fromkeys(reason for each in reasons.values() for reason in each)),
     )
+
+
+def count_changed_bytes(
+    store: Store,
+    digest: Digest,
+    capture: Capture,
+    variant: Path,
+    result: ReplayResult,
+    folder: Path,
+) -> int:
+    """Return how many bytes of the GPU's own memory the timed runs of a variant changed, at least.
+
+    Of a state that was not kept nothing is known.
+    """
+    judge = _StateJudge(store, digest, capture, variant, JudgeSettings(), result, folder)
+    changed = []
+    for state in set(result.variant_states):
+        if state and not (folder / f"state_{state}").is_dir():
+            return 0
+        changed.append(judge.count_changed(state))
+    return min(changed, default=0)
 
 
 class _StateJudge:
@@ -124,6 +148,18 @@ class _StateJudge:
             return judgement
         wanted = self._comparison.exclude_nondeterministic(wanted, self._baseline_runs)
         return self._comparison.judge_outputs(empty, wanted, run)
+
+    def count_changed(self, state: int) -> int:
+        """Count the bytes of the GPU's own memory that a run changed which left this state."""
+        outputs = self._read_run(state).outputs if state else self._golden
+
+        def count_in(region: Region) -> int:
+            after = outputs.get(region.base_address)
+            if region.pre is None or after is None:
+                return 0
+            return find_written_ranges(self._store, region.pre, after).size_bytes
+
+        return sum_over_own_memory(self._capture, count_in)
 
     @cached_property
     def _golden(self) -> dict[int, MemoryRef]:

@@ -119,6 +119,19 @@ Result<void> CudaDriver::check_owner(const replay::Plan& plan, const replay::Reg
   return checked("making a context of GPU " + std::to_string(owner), driver().cuDevicePrimaryCtxRetain(&context, owner));
 }
 
+CudaDriver::Peaks CudaDriver::peaks() const {
+  const auto ask = [this](CUdevice_attribute which) {
+    return static_cast<std::uint64_t>(std::max(0, device_attribute(m_device, which)));
+  };
+  // Clocks are in kHz. Memory moves data at both edges of its clock, and the bus is told in bits.
+  return {
+      .memory_bytes_per_s = ask(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * 1000 * 2 * ask(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8,
+      .cache_bytes = ask(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+      .compute_units = ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+      .clock_hz = ask(CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * 1000,
+  };
+}
+
 Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
   int count = 0;
   driver().cuDeviceGetCount(&count);
@@ -144,6 +157,7 @@ Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
     return Error{ErrorCode::unsupported, "the capture is of a GPU of architecture " + plan.isa + ", and " + name +
                                              " is " + m_opened.isa};
   }
+  m_opened.peaks = peaks();
   m_host_node = std::max(0, device_attribute(m_device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;

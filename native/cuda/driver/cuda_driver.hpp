@@ -68,6 +68,7 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   static core::Result<void> start_driver();
   core::Result<void> enter_context();
   core::Result<void> check_devices(const replay::Plan& plan);
+  [[nodiscard]] Peaks peaks() const;
   core::Result<void> check_owner(const replay::Plan& plan, const replay::Region& region, int count);
   // Stacks and buffers that the program had made larger than they are by default.
   core::Result<void> raise_limits();

@@ -18,6 +18,19 @@ std::string text_of(const Runtime& runtime, hsa_agent_t agent, int attribute) {
   return text;
 }
 
+std::uint32_t number_of(const Runtime& runtime, hsa_agent_t agent, int attribute) {
+  std::uint32_t number = 0;
+  return runtime.hsa_agent_get_info(agent, static_cast<hsa_agent_info_t>(attribute), &number) == HSA_STATUS_SUCCESS ? number : 0;
+}
+
+// Nothing of memory: its width and clock give half of what MI300's moves, and caches are told one by one.
+replay::Driver::Peaks peaks_of(const Runtime& runtime, hsa_agent_t agent) {
+  return {
+      .compute_units = number_of(runtime, agent, HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT),
+      .clock_hz = std::uint64_t{number_of(runtime, agent, HSA_AMD_AGENT_INFO_MAX_CLOCK_FREQUENCY)} * 1'000'000,
+  };
+}
+
 hsa_status_t add_pool(hsa_amd_memory_pool_t pool, void* data) {
   const auto& gather = *static_cast<Gather*>(data);
   hsa_amd_segment_t segment{};
@@ -46,6 +59,8 @@ hsa_status_t add_agent(hsa_agent_t agent, void* data) {
   hsa_device_type_t type{};
   runtime.hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
   ReplayDevice device{agent, text_of(runtime, agent, HSA_AMD_AGENT_INFO_PRODUCT_NAME), {}, {}};
+  // A software GPU has the numbers of the chip that it stands for, and none of its speed.
+  if (!device.is_software()) device.peaks = peaks_of(runtime, agent);
   gather.device = &device;
   runtime.hsa_amd_agent_iterate_memory_pools(agent, add_pool, &gather);
   if (type == HSA_DEVICE_TYPE_GPU) {

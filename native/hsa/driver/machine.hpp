@@ -7,6 +7,7 @@
 
 #include "core/result.hpp"
 #include "hsa/driver/runtime.hpp"
+#include "replay/driver.hpp"
 
 namespace kerncap::hsa {
 
@@ -20,6 +21,7 @@ struct ReplayDevice {
   std::string name;
   std::string isa;
   std::vector<ReplayPool> pools;
+  replay::Driver::Peaks peaks = {};
 
   // Its memory is memory of this process.
   [[nodiscard]] bool is_software() const { return name.find("software") != std::string::npos; }
