@@ -34,6 +34,8 @@ class DispatchCount:
     group_work_items: tuple[int, int, int]
     wave_instructions: int
     by_class: dict[str, int]
+    # Of each range of memory that was asked for: bytes read before they were written, and bytes written.
+    accesses: tuple[tuple[int, int], ...] | None = None
 
 
 def read_counts(path: Path) -> list[DispatchCount]:
@@ -50,6 +52,8 @@ def _parse(path: Path, number: int, line: str) -> DispatchCount:
         version = fields.pop("version")
         for name in ("grid_work_items", "group_work_items"):
             fields[name] = tuple(fields[name])
+        if "accesses" in fields:
+            fields["accesses"] = tuple((read, written) for read, written in fields["accesses"])
         count = DispatchCount(**fields) if version == VERSION else None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ArtifactError(

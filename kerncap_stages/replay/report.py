@@ -92,6 +92,8 @@ class ReplayResult:
     variant_instructions: int | None = None
     baseline_work: Work | None = None
     variant_work: Work | None = None
+    # Which of the watched ranges each dispatch wrote, in their order; None: not recorded.
+    writes: tuple[frozenset[int] | None, ...] = ()
     compared: bool = False
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()

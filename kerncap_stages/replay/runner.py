@@ -17,6 +17,7 @@ from kerncap_stages.machine.softgpu import fall_back
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replay import accesses
 from kerncap_stages.replay.cuda_code import explain_fault, link_baseline, link_variant
 from kerncap_stages.replay.plan import PlanFiles, escape_path, write_plan
 from kerncap_stages.replay.process import run_replayer
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
+    from kerncap_stages.replay.accesses import Watched
     from kerncap_stages.replay.process import Report
     from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.store import Store
@@ -87,6 +89,7 @@ class ReplayRequest:
     states: tuple[Mapping[int, MemoryRef], ...] = ()
     states_within_ms: int | None = None  # leave them out if the first run takes longer
     timed: bool = True  # with the device's clock
+    watched: Watched | None = None  # accesses that the software GPU records
     quiet: bool = False  # print nothing: it is a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
     progress: Report | None = None
@@ -131,6 +134,9 @@ def replay_capture(
             environment[CUPTI] = choose_cupti_paths(os.environ)
         # A user who set the variable keeps the counts. A hardware GPU ignores it.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
+        if request.watched is not None and is_hsa:
+            request.watched.write(folder / "watched")
+            environment[accesses.VARIABLE] = str(folder / "watched")
         command = [str(program), str(plan), *_make_arguments(request)]
         result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
         result = replace(result, hip_launch=request.hip_launch, notes=(*notes, *result.notes))
@@ -174,16 +180,25 @@ def _add_instructions(
     except ArtifactError:
         _require_room(counts.parent)
         raise
-    counted = [count.wave_instructions for count in read if strip_unit(count.symbol) == symbol]
+    counted = [count for count in read if strip_unit(count.symbol) == symbol]
+    if request.watched is not None and request.watched.every:
+        result = replace(result, writes=tuple(map(accesses.find_writes, counted)))
     candidates = 2 if request.interleave else 1  # run in turn, the baseline first
     runs = candidates * (request.warmup + request.iterations)
     has_more = request.repeats is not None or bool(request.states)
     if len(counted) < runs or (len(counted) > runs and not has_more):
         return result
-    counted = counted[:runs]
-    baseline = None if request.variant is not None and not request.interleave else counted[-candidates]
-    variant = None if request.variant is None else counted[-1]
-    return replace(result, baseline_instructions=baseline, variant_instructions=variant)
+    has_baseline = request.variant is None or request.interleave
+    baseline = counted[runs - candidates] if has_baseline else None
+    variant = None if request.variant is None else counted[runs - 1]
+    return replace(
+        result,
+        baseline_instructions=None if baseline is None else baseline.wave_instructions,
+        variant_instructions=None if variant is None else variant.wave_instructions,
+        # Of each kernel the first run is recorded.
+        baseline_work=None if baseline is None else accesses.find_work(counted[0]),
+        variant_work=None if variant is None else accesses.find_work(counted[candidates - 1]),
+    )
 
 
 def _needs_hip(request: ReplayRequest, slots: Iterable[KernargSlot], *, is_hsa: bool) -> bool:

@@ -26,7 +26,7 @@ from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, Expectation, judge_stray_writes
+from kerncap_stages.validate.evidence import Comparison, Expectation
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
@@ -52,6 +52,7 @@ from kerncap_stages.validate.nondeterminism import (
 )
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
+from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,6 +103,7 @@ class Judge:
         self._seed = settings.choose_seed()
         self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
+        self._unexpected = UnexpectedWrites(store, capture, arguments, replays)
 
     def find_fresh_values(self) -> None:
         """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
@@ -153,7 +155,7 @@ class Judge:
         """Judge a variant by its run from the captured state; also returns the outputs expected there."""
         if run.relocated_words:
             judgement = judgement.note(describe_relocation(run.relocated_words))
-        judgement = self._judge_stray(judgement, self._captured, run)
+        judgement = self._unexpected.judge(judgement, self._captured, run, golden)
         golden, notes = exclude_host_writes(self._store, self._capture, golden, run, self._baselines.run)
         wanted = Expectation(self._captured, golden, self._settings.bounds)
         judgement = self._comparison.judge_outputs(judgement.note(*notes), wanted, run)
@@ -279,7 +281,7 @@ class Judge:
         )
         if not run.completed:
             return judgement.fail(f"from a perturbed pre-state the variant {run.ending}")
-        judgement = self._judge_stray(judgement, start, run)
+        judgement = self._unexpected.judge(judgement, start, run, baseline.outputs)
         bounds = self._settings.bounds
         is_strong = any(trial.perturbation is Perturbation.STRONG for trial in start.trials)
         if bounds.atol is not None and not is_strong:
@@ -301,11 +303,6 @@ class Judge:
             if alone.completed and alone.outputs != run.outputs:
                 compared = compared.note(KEPT_MEMORY)
         return self._judge_further(compared, wanted, run)
-
-    def _judge_stray(self, judgement: Judgement, start: Start, run: Run) -> Judgement:
-        """Fail a variant that writes outside of captured memory where the captured kernel does not."""
-        known: Sequence[tuple[int, int]] = self._replays.run(start, None).outside if run.outside else ()
-        return judge_stray_writes(judgement, run, known)
 
     def _judge_further(self, judgement: Judgement, wanted: Expectation, run: Run) -> Judgement:
         """Judge further runs of a variant from the same state: their outputs must be right, too."""

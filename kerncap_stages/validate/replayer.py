@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replay.accesses import Watched
 from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.variant import extract_variant_code
@@ -55,6 +57,7 @@ class Run:
     differing: tuple[Mapping[int, MemoryRef], ...] = ()  # outputs of the first few of these
     ran_once: str = ""  # why there are no further runs, if some were requested
     unsettled: bool = False  # its own variables still changed in the last further run
+    writes: frozenset[int] | None = None  # numbers of the watched ranges that it wrote; None: not known
     in_turn: bool = False  # in a process that had run from another state before
 
     @property
@@ -100,6 +103,9 @@ class Replayer(SingleReplayer, Protocol):
     def expect(self) -> None:
         """Prepare for one more run at the same time as the others. Called by the main thread."""
 
+    def watch_writes(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Tell of each run from now on which of these ranges it wrote, where the device can tell."""
+
 
 class ProcessReplayer:
     """Runs each replay in its own process, and stores its outputs."""
@@ -122,6 +128,7 @@ class ProcessReplayer:
         self._first_run_s: float | None = None
         self._standbys = standbys
         self._variant_shape = variant_shape
+        self._watched: Watched | None = None
         # Of one dispatch from the captured state, on the software GPU; the latest that was counted.
         self.baseline_instructions: int | None = None
         self.variant_instructions: int | None = None
@@ -136,6 +143,10 @@ class ProcessReplayer:
         """Start a process for one more run."""
         if self._standbys is not None:
             self._standbys.start_one_more()
+
+    def watch_writes(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Record writes to these ranges, on the software GPU."""
+        self._watched = Watched(ranges, every=True) if ranges else None
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Run a kernel, and store the chunks that it changed.
@@ -174,9 +185,10 @@ class ProcessReplayer:
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
             runs = [self._store_run(folder, first.capture, result, relocation)]
-            for start, each in zip(further, folders, strict=False):
+            writes = result.writes[len(result.writes) - len(folders) :]
+            for start, each, written in zip_longest(further[: len(folders)], folders, writes):
                 outputs = store_outputs(self._store, start.capture, each, relocation)
-                runs.append(Run(result.outcome, result.explanation, outputs, result.outside))
+                runs.append(Run(result.outcome, result.explanation, outputs, result.outside, writes=written))
             return runs
 
     def _choose_limit_s(self, start: Start) -> float:
@@ -215,6 +227,7 @@ class ProcessReplayer:
             repeats=repeats,
             states=tuple(each.changes or {} for each in further),
             states_within_ms=within_ms,
+            watched=self._watched,
         )
         result = replay_capture(self._store, start.capture, request, self._standbys)
         if not start.is_perturbed:
@@ -257,6 +270,7 @@ class ProcessReplayer:
             store_differing(self._store, capture, outputs, folder, relocation),
             result.ran_once,
             result.unsettled,
+            result.writes[0] if result.writes else None,
         )
 
 

@@ -141,6 +141,10 @@ class Speculation:
         """Prepare for one more run."""
         self._replayer.expect()
 
+    def watch_writes(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Tell of each run which of these ranges it wrote, where the device can tell."""
+        self._replayer.watch_writes(ranges)
+
     def settle(self) -> None:
         """Wait for all runs that were begun, and forget those that nobody asked for."""
         self._pool.settle()
@@ -212,6 +216,7 @@ def _add_repeat(first: Run, second: Run) -> Run:
     differs = second.outputs != first.outputs
     return replace(
         first,
+        writes=None if first.writes is None or second.writes is None else first.writes | second.writes,
         further_runs=1,
         differing_runs=int(differs),
         differing=(second.outputs,) if differs else (),

@@ -63,6 +63,9 @@ class Bench:
     def expect(self):
         """Nothing has to be prepared."""
 
+    def watch_writes(self, _ranges):
+        """These kernels do not tell where they write."""
+
     def run(self, start, variant, repeats=None):
         self.replayed.append(variant)
         self.fresh += start.is_fresh and variant is None

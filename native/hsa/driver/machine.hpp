@@ -17,7 +17,7 @@ struct ReplayPool {
 };
 
 struct ReplayDevice {
-  hsa_agent_t agent;
+  hsa_agent_t agent{};
   std::string name;
   std::string isa;
   std::vector<ReplayPool> pools;

@@ -109,10 +109,13 @@ AqlQueue::Start AqlQueue::start_kernel(std::uint64_t index, const aql::KernelDis
     scratch_once = properties && (*properties & aql::k_queue_scratch_once) != 0;
   }
 
+  std::shared_ptr<AccessRecord> accesses;
+  if (m_context.accesses != nullptr) accesses = m_context.accesses->begin(packet.kernel_object);
+  dispatch.accesses = accesses;
   m_in_flight.push_back({index, packet.completion_signal, scratch_once, false});
   ++m_running;
-  m_context.engine.submit(std::move(dispatch), [self = shared_from_this(), index, packet](const DispatchOutcome& outcome) {
-    self->on_kernel_end(index, packet, outcome);
+  m_context.engine.submit(std::move(dispatch), [self = shared_from_this(), index, packet, accesses](const DispatchOutcome& outcome) {
+    self->on_kernel_end(index, packet, outcome, accesses.get());
   });
   return Start::started;
 }
@@ -151,7 +154,8 @@ AqlQueue::Start AqlQueue::prepare_scratch(std::uint64_t index, const aql::Kernel
   return Start::started;
 }
 
-void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& packet, const DispatchOutcome& outcome) {
+void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& packet, const DispatchOutcome& outcome,
+                             const AccessRecord* accesses) {
   const std::lock_guard lock(m_mutex);
   --m_running;
   if (m_state != State::running || outcome.aborted) return;
@@ -162,7 +166,7 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
   trace("queue %u, packet %llu: the kernel has ended", m_settings.id, static_cast<unsigned long long>(index));
   if (m_context.log != nullptr) {
     m_context.log->add({m_context.gpu.chip.target, m_context.gpu.index, m_settings.id, index,
-                        kernel_symbol(m_context.gpu.space, packet.kernel_object), packet, outcome.counts});
+                        kernel_symbol(m_context.gpu.space, packet.kernel_object), packet, outcome.counts, accesses});
   }
   const auto entry = std::find_if(m_in_flight.begin(), m_in_flight.end(), [&](const InFlight& e) { return e.index == index; });
   const InFlight ended = *entry;

@@ -50,7 +50,8 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
   Start finish_at_once(std::uint64_t index, std::uint64_t completion_signal);
   [[nodiscard]] bool check(std::uint64_t index, const aql::KernelDispatch& packet);
   Start prepare_scratch(std::uint64_t index, const aql::KernelDispatch& packet, Dispatch& dispatch);
-  void on_kernel_end(std::uint64_t index, const aql::KernelDispatch& packet, const DispatchOutcome& outcome);
+  void on_kernel_end(std::uint64_t index, const aql::KernelDispatch& packet, const DispatchOutcome& outcome,
+                     const AccessRecord* accesses);
   void retire();
   [[nodiscard]] std::int64_t inactive_value();
   [[nodiscard]] std::uint64_t packet_address(std::uint64_t index) const noexcept;

@@ -76,6 +76,7 @@ Driver::Driver(const Settings& settings, std::shared_ptr<MemoryFile> memory)
     m_doorbells.emplace_back(k_doorbells_per_gpu, false);
   }
   if (!settings.count_path.empty()) m_log = std::make_unique<InstructionLog>(settings.count_path);
+  if (m_log != nullptr && !settings.accesses_path.empty()) m_accesses = std::make_unique<AccessLog>(settings.accesses_path);
 }
 
 Gpu* Driver::gpu(std::uint32_t id) const noexcept {
@@ -113,7 +114,7 @@ std::uint32_t Driver::create_queue(Gpu& gpu, QueueSettings settings, bool copies
       reinterpret_cast<std::uint64_t*>(m_memory->view() + m_memory->doorbells_offset(gpu.index)) + number;
   std::atomic_ref<std::uint64_t>(*settings.doorbell).store(~std::uint64_t{0});
 
-  const QueueContext context{gpu, m_events, m_engine, m_log.get(), [this] { m_scheduler.wake(); }, m_gpus, &m_lds};
+  const QueueContext context{gpu, m_events, m_engine, m_log.get(), [this] { m_scheduler.wake(); }, m_gpus, &m_lds, m_accesses.get()};
   std::shared_ptr<Queue> queue;
   if (copies) {
     queue = std::make_shared<SdmaQueue>(context, settings);

@@ -72,6 +72,7 @@ class Driver {
   EventTable m_events;
   SvmRanges m_svm;
   std::unique_ptr<InstructionLog> m_log;
+  std::unique_ptr<AccessLog> m_accesses;  // outlives m_engine, whose dispatches it records
   LdsWatch m_lds;
   Engine m_engine;
   Scheduler m_scheduler;

@@ -99,7 +99,16 @@ void InstructionLog::add(const CountedDispatch& dispatch) noexcept {
   for (unsigned i = 0; i < k_class_count; ++i) {
     line.append(i == 0 ? "\"" : ",\"").append(k_class_names[i]).append("\":").append(std::to_string(counts.by_class[i]));
   }
-  line.append("}}\n");
+  line.append("}");
+  if (dispatch.accesses != nullptr && dispatch.accesses->is_whole()) {
+    const char* separator = ",\"accesses\":[[";
+    for (const AccessRecord::Count& count : dispatch.accesses->counts()) {
+      line.append(separator).append(std::to_string(count.read_bytes)).append(",").append(std::to_string(count.written_bytes));
+      separator = "],[";
+    }
+    line.append("]]");
+  }
+  line.append("}\n");
   // One write, so that lines of several processes do not mix.
   const std::lock_guard lock(m_mutex);
   if (write(m_fd, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;

@@ -21,6 +21,7 @@ struct CountedDispatch {
   std::string symbol;  // of the kernel
   const aql::KernelDispatch& packet;
   const InstructionCounts& counts;
+  const AccessRecord* accesses = nullptr;  // null: not recorded
 };
 
 class InstructionLog {

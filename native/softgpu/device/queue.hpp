@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "softgpu/device/access_log.hpp"
 #include "softgpu/device/events.hpp"
 #include "softgpu/device/gpu.hpp"
 #include "softgpu/device/instruction_log.hpp"
@@ -24,6 +25,7 @@ struct QueueContext {
   std::function<void()> changed;  // memory that other queues may wait for was written
   std::span<const std::unique_ptr<Gpu>> gpus{};  // all of the process
   LdsWatch* lds = nullptr;  // null: nobody is told of accesses beyond the LDS
+  AccessLog* accesses = nullptr;  // null: nobody records them
 };
 
 struct QueueSettings {

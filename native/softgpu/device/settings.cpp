@@ -82,6 +82,7 @@ core::Result<Settings> Settings::from_environment() {
   const char* trace = variable("KERNCAP_SOFTGPU_TRACE");
   settings.trace = trace != nullptr && std::string_view(trace) != "0";
   if (const char* path = variable("KERNCAP_SOFTGPU_COUNT")) settings.count_path = path;
+  if (const char* path = variable("KERNCAP_SOFTGPU_ACCESSES")) settings.accesses_path = path;
   if (const char* path = variable("KERNCAP_SOFTGPU_REFUSALS")) settings.refusals_path = path;
   return settings;
 }

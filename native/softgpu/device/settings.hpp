@@ -9,6 +9,7 @@
 //   KERNCAP_SOFTGPU_SCHEDULE    hardware-like (default), adversarial, adversarial:SEED: whose turn it is among waves
 //   KERNCAP_SOFTGPU_TRACE       anything but 0: driver calls and packets on standard error
 //   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
+//   KERNCAP_SOFTGPU_ACCESSES    with that: a file of ranges of memory; how much dispatches read and write of each is told, too
 //   KERNCAP_SOFTGPU_REFUSALS    a file that gets a line for each code object and kernel that this GPU did not run
 #pragma once
 
@@ -33,6 +34,7 @@ struct Settings {
   Schedule schedule;
   bool trace = false;
   std::string count_path;     // empty: no counts
+  std::string accesses_path;  // empty: not recorded
   std::string refusals_path;  // empty: on standard error alone
 
   [[nodiscard]] static core::Result<Settings> from_environment();

@@ -10,6 +10,7 @@
 
 #include "softgpu/exec/fault.hpp"
 #include "softgpu/isa/opcode.hpp"
+#include "softgpu/memory/access_record.hpp"
 #include "softgpu/memory/address_space.hpp"
 
 namespace kerncap::softgpu {
@@ -56,6 +57,7 @@ struct Dispatch {
   std::uint32_t max_lds_bytes = 64 * 1024;
   ComputeUnits units;
   bool count_instructions = false;
+  std::shared_ptr<AccessRecord> accesses;  // null: nobody wants to know
   // s_sendmsg MSG_INTERRUPT with M0: how device code wakes a host that waits for a signal. Called on a worker, inside
   // an open View of `space`: must not change mappings.
   std::function<void(std::uint32_t m0)> interrupt;

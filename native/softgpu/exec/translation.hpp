@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "softgpu/memory/access_record.hpp"
 #include "softgpu/memory/address_space.hpp"
 
 namespace kerncap::softgpu {
@@ -32,6 +33,16 @@ class Translation {
     return host_slow(va, size_bytes, wanted);
   }
 
+  // Whose accesses are recorded from now on; null: nobody's.
+  void record(AccessRecord* record) noexcept {
+    m_record = record;
+    m_recorded_range = 0;
+  }
+  [[nodiscard]] bool is_recorded() const noexcept { return m_record != nullptr; }
+  // Only while is_recorded(). A read before the access itself: what comes before a write counts.
+  void note_read(std::uint64_t va, std::uint64_t size_bytes) noexcept { m_record->read(va, size_bytes, m_recorded_range); }
+  void note_write(std::uint64_t va, std::uint64_t size_bytes) noexcept { m_record->write(va, size_bytes, m_recorded_range); }
+
   // The rights at one address, for telling an unmapped address from a forbidden access.
   [[nodiscard]] Rights rights(std::uint64_t va) const noexcept { return m_view->find(va).rights; }
 
@@ -48,6 +59,8 @@ class Translation {
   const AddressSpace* m_space = nullptr;
   const AddressSpace::View* m_view = nullptr;
   std::uint64_t m_generation = 0;
+  AccessRecord* m_record = nullptr;
+  std::size_t m_recorded_range = 0;
   Extent m_entries[k_entries];
 };
 

@@ -143,6 +143,7 @@ Worker::SliceEnd Worker::slice(Resident& resident) {
   const AddressSpace& space = *resident.dispatch->plan().dispatch.space;
   const AddressSpace::View view(space);
   m_lent->memory.begin_slice(space, view);
+  m_lent->memory.record(resident.dispatch->plan().dispatch.accesses.get());
   m_lent->code = resident.code;
   SliceEnd end = SliceEnd::fault;
   if (const HostFault lost = HostGuard::guarded([&] { end = run_waves(resident); })) {

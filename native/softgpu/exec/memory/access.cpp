@@ -51,6 +51,27 @@ bool apart(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, u
 
 }  // namespace
 
+void note_access(WaveContext& wave, const LaneOffsets& lanes, unsigned size_bytes, bool is_write) noexcept {
+  Translation& memory = wave.worker->memory;
+  // Neighbouring lanes mostly come one behind the other: each run of them is noted at once.
+  std::uint64_t begin = 0, end = 0;
+  const auto note = [&] {
+    if (begin == end) return;
+    if (is_write) memory.note_write(begin, end - begin);
+    else memory.note_read(begin, end - begin);
+  };
+  for_each_lane(lanes.mask, [&](unsigned lane) {
+    const std::uint64_t va = lanes.address(lane);
+    if (va != end) {
+      if (va >= begin && va + size_bytes <= end) return;  // as in the lane before
+      note();
+      begin = va;
+    }
+    end = va + size_bytes;
+  });
+  note();
+}
+
 bool fetch_apart(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, unsigned size_bytes) noexcept {
   return apart<Rights::read, AccessKind::read>(
       wave, in, lanes, size_bytes,

@@ -24,6 +24,9 @@ Flow stop_at(WaveContext& wave, const Instruction& in, std::uint64_t va, unsigne
 [[nodiscard]] bool goes_on_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, AccessKind access,
                                       unsigned size_bytes, std::uint64_t& inside) noexcept;
 
+// Notes each lane's access for whoever records them.
+void note_access(WaveContext& wave, const LaneOffsets& lanes, unsigned size_bytes, bool is_write) noexcept;
+
 [[nodiscard]] inline Strided<16> bounce_place(WaveContext& wave) noexcept {
   return {reinterpret_cast<std::uintptr_t>(&wave.worker->scratch[k_bounce_rows])};
 }
@@ -66,6 +69,7 @@ template <class Element>
 [[gnu::noinline]] Flow load_memory(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, Row* to) noexcept {
   constexpr unsigned k_size = Element::k_size;
   const Span span = span_of(wave, lanes, k_size);
+  if (wave.worker->memory.is_recorded()) [[unlikely]] note_access(wave, lanes, k_size, false);
   const std::byte* host = wave.worker->memory.host(lanes.base + span.low, span.bytes(k_size), Rights::read);
   if (host != nullptr) [[likely]] {
     read_span<Element>(host, span, lanes, to);
@@ -80,6 +84,7 @@ template <class Element>
 [[gnu::noinline]] Flow store_memory(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, const Row* from) noexcept {
   constexpr unsigned k_size = Element::k_size;
   const Span span = span_of(wave, lanes, k_size);
+  if (wave.worker->memory.is_recorded()) [[unlikely]] note_access(wave, lanes, k_size, true);
   std::byte* host = wave.worker->memory.host(lanes.base + span.low, span.bytes(k_size), Rights::write);
   if (host != nullptr) [[likely]] {
     write_span<Element>(host, span, lanes, from);

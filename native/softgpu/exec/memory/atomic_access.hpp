@@ -43,6 +43,11 @@ template <class Op>
   }
 }
 
+inline void note_atomic(WaveContext& wave, std::uint64_t va, unsigned size_bytes) noexcept {
+  wave.worker->memory.note_read(va, size_bytes);
+  wave.worker->memory.note_write(va, size_bytes);
+}
+
 // All lanes at one word, as counters and reductions have it: the whole wave's turn is worked out in a register and put in
 // place by one exchange, which is the order in which the lanes would have come anyway.
 template <class Op>
@@ -56,6 +61,7 @@ template <class Op>
   }
   std::byte* host = wave.worker->memory.host(va, sizeof(Word), Rights::read | Rights::write);
   if (host == nullptr) [[unlikely]] return stop_at(wave, in, va, first, AccessKind::atomic, sizeof(Word));
+  if (wave.worker->memory.is_recorded()) [[unlikely]] note_atomic(wave, va, sizeof(Word));
   // The old values may replace the operands, and the exchange may have to be tried again.
   alignas(64) Word before[k_lanes];
   const std::atomic_ref<Word> at(*reinterpret_cast<Word*>(host));
@@ -97,6 +103,7 @@ template <class Op>
     }
     std::byte* host = memory.host(va, sizeof(Word), Rights::read | Rights::write);
     if (host == nullptr) [[unlikely]] return stop_at(wave, in, va, lane, AccessKind::atomic, sizeof(Word));
+    if (memory.is_recorded()) [[unlikely]] note_atomic(wave, va, sizeof(Word));
     const Word a = get_word<Word>(operands.first, lane);
     Word b{};
     if constexpr (Op::k_operands == 2) b = get_word<Word>(operands.second, lane);

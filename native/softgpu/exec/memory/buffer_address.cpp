@@ -85,6 +85,16 @@ BufferPlan plan_buffer(WaveContext& wave, const BufferAddress& address, unsigned
 
 namespace {
 
+// Byte by byte: parts of a swizzled dword may lie in two rows.
+template <AccessKind k_access>
+void note_piece(WaveContext& wave, const BufferAddress& address, unsigned lane, unsigned at, unsigned bytes) noexcept {
+  for (unsigned i = 0; i < bytes; ++i) {
+    const std::uint64_t va = address.place(lane, at + i, 1).va;
+    if constexpr (k_access == AccessKind::write) wave.worker->memory.note_write(va, 1);
+    else wave.worker->memory.note_read(va, 1);
+  }
+}
+
 // Visits each dword, or narrower element, of each lane; bytes of a swizzled dword that straddles two rows one by one.
 template <Rights k_wanted, AccessKind k_access, class InRange, class OutOfRange>
 bool general(WaveContext& wave, const Instruction& in, const BufferAddress& address, unsigned size_bytes, bool whole,
@@ -103,6 +113,7 @@ bool general(WaveContext& wave, const Instruction& in, const BufferAddress& addr
       const std::uint32_t phase = (address.offset->lane[lane] + address.constant_offset) % 4;
       const bool straddles = address.buffer.is_swizzled && phase + piece > 4;
       std::byte* host = straddles ? nullptr : wave.worker->memory.host(place.va, piece, k_wanted);
+      if (wave.worker->memory.is_recorded()) [[unlikely]] note_piece<k_access>(wave, address, lane, at, piece);
       if (host != nullptr) {
         move(host, bounce + at, piece);
         continue;

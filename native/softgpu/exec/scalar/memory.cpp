@@ -24,6 +24,7 @@ constexpr std::uint64_t k_ns_per_real_time_tick = 10;
 [[nodiscard]] Flow load_dwords(WaveContext& wave, const Instruction& instruction, std::uint64_t va, unsigned count) noexcept {
   Translation& memory = wave.worker->memory;
   std::uint32_t* const out = &wave.sgpr[instruction.dst.index];
+  if (memory.is_recorded()) [[unlikely]] memory.note_read(va, 4U * count);
   if (const std::byte* host = memory.host(va, 4U * count, Rights::read)) [[likely]] {
     std::memcpy(out, host, 4U * count);
     return Flow::next;
