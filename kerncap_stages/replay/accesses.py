@@ -30,15 +30,17 @@ _MEMORY_CLASSES = ("smem", "vmem_load", "vmem_store", "vmem_atomic")
 class Watched:
     """Ranges of memory, ascending and disjoint, as their first addresses and those behind their ends.
 
-    every: record each dispatch; otherwise only the first one of each kernel.
+    every: record each dispatch; otherwise only the first one of each kernel. writes_only: not what is read.
     """
 
     ranges: Sequence[tuple[int, int]]
     every: bool = False
+    writes_only: bool = False
 
     def write(self, path: Path) -> None:
         """Write the file that the software GPU reads."""
-        lines = ["all" if self.every else "first", *(f"{begin} {end}" for begin, end in self.ranges)]
+        which, what = ("all" if self.every else "first"), ("writes" if self.writes_only else "accesses")
+        lines = [f"{which} {what}", *(f"{begin} {end}" for begin, end in self.ranges)]
         path.write_text("".join(f"{line}\n" for line in lines))
 
 

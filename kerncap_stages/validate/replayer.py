@@ -146,7 +146,7 @@ class ProcessReplayer:
 
     def watch_writes(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Record writes to these ranges, on the software GPU."""
-        self._watched = Watched(ranges, every=True) if ranges else None
+        self._watched = Watched(ranges, every=True, writes_only=True) if ranges else None
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Run a kernel, and store the chunks that it changed.

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "softgpu/device/report.hpp"
+#include "softgpu/memory/recorded_reads.hpp"
 
 namespace kerncap::softgpu {
 
@@ -14,9 +15,10 @@ AccessLog::AccessLog(const std::string& path) {
 
 bool AccessLog::read_file(const std::string& path) {
   std::ifstream file(path);
-  std::string which;
-  if (!(file >> which) || (which != "first" && which != "all")) return false;
+  std::string which, what;
+  if (!(file >> which >> what) || (which != "first" && which != "all") || (what != "accesses" && what != "writes")) return false;
   m_is_first_only = which == "first";
+  g_records_reads = what == "accesses";
   AccessRange range;
   while (file >> range.begin >> range.end) {
     if (range.begin >= range.end || (!m_ranges.empty() && range.begin < m_ranges.back().end)) return false;

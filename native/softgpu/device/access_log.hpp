@@ -1,7 +1,8 @@
 // What KERNCAP_SOFTGPU_ACCESSES asks for: how much of given ranges of memory dispatches read and write.
 //
-//   file  = which "\n" *( begin " " end "\n" )     addresses in decimal, ascending, [begin, end)
-//   which = "first" | "all"                        of each kernel its first dispatch in a process, or every dispatch
+//   file  = which " " what "\n" *( begin " " end "\n" )     addresses in decimal, ascending, [begin, end)
+//   which = "first" | "all"         of each kernel its first dispatch in a process, or every dispatch
+//   what  = "accesses" | "writes"   reads and writes, or writes alone, which takes less time
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <bit>
 
+#include "softgpu/memory/recorded_reads.hpp"
+
 namespace kerncap::softgpu {
 namespace {
 
@@ -38,7 +40,7 @@ AccessRecord::~AccessRecord() {
 
 template <bool k_write>
 void AccessRecord::mark(std::uint64_t va, std::uint64_t bytes, std::size_t& hint) noexcept {
-  if (m_words == nullptr) return;
+  if (m_words == nullptr || (!k_write && !g_records_reads.load(std::memory_order_relaxed))) return;
   const std::uint64_t end = va + bytes;
   if (hint >= m_ranges.size() || va < m_ranges[hint].begin || va >= m_ranges[hint].end) {
     // The first range that ends behind the address.

@@ -2,6 +2,7 @@
 #include "softgpu/exec/memory/access.hpp"
 
 #include "softgpu/exec/work_group.hpp"
+#include "softgpu/memory/recorded_reads.hpp"
 
 namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
@@ -52,6 +53,7 @@ bool apart(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, u
 }  // namespace
 
 void note_access(WaveContext& wave, const LaneOffsets& lanes, unsigned size_bytes, bool is_write) noexcept {
+  if (!is_write && !g_records_reads.load(std::memory_order_relaxed)) return;
   Translation& memory = wave.worker->memory;
   // Neighbouring lanes mostly come one behind the other: each run of them is noted at once.
   std::uint64_t begin = 0, end = 0;

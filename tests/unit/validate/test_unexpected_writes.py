@@ -1,0 +1,94 @@
+"""Parts of memory that a variant writes and the captured kernel does not, whatever is there afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_up_replays import BASE, COUNT, Bench, double
+
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.validation import Mode
+from kerncap_stages.validate.arguments import Pointer
+from kerncap_stages.validate.judgement import Judgement
+from kerncap_stages.validate.perturb.start import Start
+from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
+
+HALF = COUNT * 2
+ARGUMENTS = [Pointer("out", BASE, "fp32", is_const=False), Pointer("in", BASE + HALF, "fp32", is_const=True)]
+
+
+class Replays:
+    """A captured kernel that writes these parts, and how often it was asked."""
+
+    def __init__(self, writes):
+        self.writes, self.replayed, self.ranges = writes, 0, None
+
+    def watch_writes(self, ranges):
+        self.ranges = ranges
+
+    def run(self, _start, variant):
+        assert variant is None
+        self.replayed += 1
+        return made(self.writes)
+
+
+def made(writes):
+    return Run(ReplayOutcome.COMPLETED, None, {}, writes=None if writes is None else frozenset(writes))
+
+
+def double_first_half(values):
+    values[: COUNT // 2] *= 2
+
+
+def judge(store, kernel, before, of_captured, of_variant):
+    bench = Bench(store, kernel, before=before)
+    replays = Replays(of_captured)
+    unexpected = UnexpectedWrites(store, bench.capture, ARGUMENTS, replays)
+    assert replays.ranges == [(BASE, BASE + HALF), (BASE + HALF, BASE + 2 * HALF)]
+    golden = {each.base_address: each.post for each in bench.capture.regions}
+    start = Start(store, bench.capture)
+    judgement = Judgement(Mode.BYTE_EXACT)
+    found = unexpected.judge(judgement, start, made(of_variant), golden)
+    # What is known of a state is not found out again.
+    assert unexpected.judge(judgement, start, made(of_variant), golden) == found
+    return found, replays
+
+
+@pytest.fixture
+def before():
+    return np.arange(1, COUNT + 1, dtype=np.float32)
+
+
+def test_an_input_that_was_restored_fails(store, before):
+    found, replays = judge(store, double_first_half, before, {0}, {0, 1})
+    assert not found.passed
+    assert found.reasons[-1].endswith("and puts back what was there: in")
+    assert replays.replayed == 1
+
+
+def test_what_the_captured_kernel_changes_needs_no_replay(store, before):
+    found, replays = judge(store, double, before, {0, 1}, {0, 1})
+    assert found.passed
+    assert replays.replayed == 0
+
+
+def test_a_captured_kernel_that_writes_what_was_there_may_be_followed(store):
+    zeros = np.zeros(COUNT, dtype=np.float32)
+    found, replays = judge(store, double, zeros, {0, 1}, {0, 1})
+    assert found.passed
+    assert replays.replayed == 1
+    found, _ = judge(store, double, zeros, {0}, {0, 1})
+    assert not found.passed
+
+
+@pytest.mark.parametrize("of_variant", [None, ()])
+def test_a_run_that_is_not_known_to_write_asks_for_nothing(store, before, of_variant):
+    found, replays = judge(store, double_first_half, before, {0}, of_variant)
+    assert found.passed
+    assert replays.replayed == 0
+
+
+def test_a_captured_kernel_whose_writes_are_not_known_proves_nothing(store, before):
+    found, _ = judge(store, double_first_half, before, None, {1})
+    assert found.passed
