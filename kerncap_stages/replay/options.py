@@ -67,7 +67,6 @@ class ReplayOptions:
     def make_request(self, capture: Capture) -> ReplayRequest:
         """Make the request to the native replayer."""
         # The key of a request needs the options, but not what runs a replay.
-        from kerncap_stages.replay.accesses import watch_data
         from kerncap_stages.replay.runner import ReplayRequest
 
         devices = {} if self.device is None else {capture.dispatch.device_index: self.device}
@@ -88,6 +87,5 @@ class ReplayOptions:
             variant_shape=self.variant_shape,
             timeout_s=self.timeout_s,
             devices=devices,
-            watched=watch_data(capture),
             progress=self.progress,
         )

@@ -89,7 +89,8 @@ class ReplayRequest:
     states: tuple[Mapping[int, MemoryRef], ...] = ()
     states_within_ms: int | None = None  # leave them out if the first run takes longer
     timed: bool = True  # with the device's clock
-    watched: Watched | None = None  # accesses that the software GPU records
+    # Accesses that the software GPU records; None: those of the first run of each kernel that is timed.
+    watched: Watched | None = None
     quiet: bool = False  # print nothing: it is a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
     progress: Report | None = None
@@ -134,8 +135,9 @@ def replay_capture(
             environment[CUPTI] = choose_cupti_paths(os.environ)
         # A user who set the variable keeps the counts. A hardware GPU ignores it.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
-        if request.watched is not None and is_hsa:
-            request.watched.write(folder / "watched")
+        watched = request.watched or (accesses.watch_data(capture) if request.timed else None)
+        if watched is not None and is_hsa:
+            watched.write(folder / "watched")
             environment[accesses.VARIABLE] = str(folder / "watched")
         command = [str(program), str(plan), *_make_arguments(request)]
         result = _run(command, environment, request, folder / "report", None if request.timed else standbys)

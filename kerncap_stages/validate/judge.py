@@ -26,7 +26,7 @@ from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, Expectation
+from kerncap_stages.validate.evidence import Comparison, Expectation, UnexpectedWrites
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
@@ -52,7 +52,6 @@ from kerncap_stages.validate.nondeterminism import (
 )
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
-from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

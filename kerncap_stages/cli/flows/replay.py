@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
@@ -43,7 +44,7 @@ def replay_captures(
     if options.variant is not None and options.variant.is_file():
         for note in warn_of_stale_variant(options.variant.parent, options.variant):
             say(f"note: {make_printable(note)}")
-    worst = ExitCode.DONE
+    worst, timed = ExitCode.DONE, _TimedRuns()
     ratios: list[float] = []
     for number, (store, capture, case, cases) in enumerate(_find_captures(store_folder, artifacts)):
         each = options
@@ -54,7 +55,7 @@ def replay_captures(
             ratios = [] if case is cases[0] else ratios
         with show_phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(
-                store, capture, replace(each, progress=report), _judge_timed_runs, _count_changed_bytes
+                store, capture, replace(each, progress=report), timed.judge, timed.count_changed
             )
         for line in write_result_lines(made, result):
             say(add_store_option(line) if "next: " in line else line)
@@ -75,16 +76,20 @@ def replay_captures(
     return worst
 
 
-def _judge_timed_runs(*what: Any) -> WrongRuns | None:
-    from kerncap_stages.validate.timed.runs import judge_timed_runs
+class _TimedRuns:
+    """Judges timed runs; what it imports takes long, and mostly all runs are right."""
 
-    return judge_timed_runs(*what)
+    def judge(self, *what: Any) -> WrongRuns | None:
+        return self._module.judge_timed_runs(*what)
 
+    def count_changed(self, *what: Any) -> int:
+        return self._module.count_changed_bytes(*what)
 
-def _count_changed_bytes(*what: Any) -> int:
-    from kerncap_stages.validate.timed.runs import count_changed_bytes
+    @cached_property
+    def _module(self) -> Any:
+        from kerncap_stages.validate.timed import runs
 
-    return count_changed_bytes(*what)
+        return runs
 
 
 def _find_captures(

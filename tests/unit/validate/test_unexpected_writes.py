@@ -9,10 +9,10 @@ from made_up_replays import BASE, COUNT, Bench, double
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.validate.arguments import Pointer
+from kerncap_stages.validate.evidence import UnexpectedWrites
 from kerncap_stages.validate.judgement import Judgement
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run
-from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 
 HALF = COUNT * 2
 ARGUMENTS = [Pointer("out", BASE, "fp32", is_const=False), Pointer("in", BASE + HALF, "fp32", is_const=True)]
