@@ -80,10 +80,12 @@ class _TimedRuns:
     """Judges timed runs; what it imports takes long, and mostly all runs are right."""
 
     def judge(self, *what: Any) -> WrongRuns | None:
-        return self._module.judge_timed_runs(*what)
+        wrong: WrongRuns | None = self._module.judge_timed_runs(*what)
+        return wrong
 
     def count_changed(self, *what: Any) -> int:
-        return self._module.count_changed_bytes(*what)
+        changed: int = self._module.count_changed_bytes(*what)
+        return changed
 
     @cached_property
     def _module(self) -> Any:
