@@ -130,6 +130,8 @@ def _explain_no_dispatch(
     names = {name for process in processes for name in process.kernels}
     matched = sum(number for process in processes for number in process.matched)
     pattern = selections[0].pattern or ""
+    if matched > selections[0].dispatch:
+        return ProgramError(f"{what} dispatched the kernel, and ended before it ran", hint=_HOLD)
     if matched:
         return AnswerIsNo(
             f"{what} dispatched kernels that match {pattern!r} {count(matched, 'time')}; "

@@ -18,10 +18,11 @@ _Enum = TypeVar("_Enum", bound=IntEnum)
 class ProtocolError(KerncapError):
     """The capture library sent something that the protocol does not allow."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(
             message,
-            hint="check whether the program writes to files that it did not open; if not, reinstall "
+            hint=hint
+            or "check whether the program writes to files that it did not open; if not, reinstall "
             "kerncap-stages, because its parts may be of different versions",
         )
 

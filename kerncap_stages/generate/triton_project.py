@@ -107,7 +107,7 @@ def _find_shape_file(capture: Capture) -> str:
 
 def is_python(name: str) -> bool:
     """Whether a command's name is that of a Python. A target of the project runs it."""
-    return _PYTHON.fullmatch(name) is not None
+    return _PYTHON.fullmatch(Path(name).name) is not None
 
 
 def _make_script(capture: Capture, triton: TritonKernel, modules: TritonModules) -> bytes:

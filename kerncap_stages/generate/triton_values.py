@@ -45,6 +45,11 @@ def write_import(text: str, local: str) -> str:
 
 def write_value(value: TritonValue) -> str:
     """Return a value's text in Python. Raises Refused if it is no plain value."""
+    if value.type_name == "builtins.function":
+        raise Refused(
+            f"the source of {value.name}, a function, cannot be read, or has changed since it was imported",
+            hint=HINT,
+        )
     if value.type_name not in _PLAIN:
         raise Refused(f"{value.name} is a Python object of type {value.type_name}", hint=HINT)
     if not is_plain(value.text):

@@ -57,17 +57,21 @@ def make_project(with_triton, tmp_path):
 
 def run(project: Path, stages) -> dict[str, str]:
     """Return what is printed of each tensor."""
+    done = start_reproducer(project, stages, "--run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+
+
+def start_reproducer(project: Path, stages, *options: str) -> subprocess.CompletedProcess[str]:
     beside = Path(sys.executable).parent
-    done = subprocess.run(
-        [sys.executable, project / "reproducer.py", "--run"],
+    return subprocess.run(
+        [sys.executable, project / "reproducer.py", *options],
         capture_output=True,
         text=True,
         env={**stages.environment, "PATH": f"{beside}:{stages.environment['PATH']}"},
         cwd=project.parent,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -94,8 +98,27 @@ def test_tuples_with_names_and_without_elements(with_triton, make_project, tmp_p
     assert "namedtuple('Pair', ['source', 'factor'])" in (project / "reproducer.py").read_text()
     assert run(project, with_triton) == {"pair[0]": "equal", "out": "equal"}
     assert "Result: PASS  (byte-exact" in judge(project, with_triton)
+    assert f"$(wildcard {sys.executable})" in (project / "Makefile").read_text()
     edit(project / "kernel_variant.py", "* pair.factor", "* 2 * pair.factor")
     assert "largest error" in run(project, with_triton)["out"]
+
+
+def test_parameters_and_files_that_an_edit_adds(with_triton, make_project):
+    project = make_project("add_kernel", PROGRAMS / "kernels.py", "add")
+    variant = project / "kernel_variant.py"
+    variant.write_text("from added import more\n" + variant.read_text())
+    (project / "added.py").write_text(
+        "import triton\n\n@triton.jit\ndef more(x, count):\n    return x + count\n"
+    )
+    edit(variant, "CHANGE: tl.constexpr", "CHANGE: tl.constexpr, COUNT: tl.constexpr = 0")
+    edit(variant, "a = tl.load(x + at, mask=mask)", "a = more(tl.load(x + at, mask=mask), COUNT)")
+    assert "Result: PASS" in judge(project, with_triton)
+    edit(project / "added.py", "x + count", "x + count + 1")
+    assert "Result: FAIL" in judge(project, with_triton)
+    edit(variant, "COUNT: tl.constexpr = 0", "COUNT")
+    done = start_reproducer(project, with_triton)
+    assert done.returncode == 1
+    assert done.stderr == "the parameter COUNT is new: make it a tl.constexpr that has a default\n"
 
 
 def test_the_grid_and_the_constants_are_the_captured_ones(with_triton, make_project):
