@@ -24,13 +24,16 @@ from kerncap_stages.generate.mirror import make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_response_text
 from kerncap_stages.project.checkout import CAPTURE
 from kerncap_stages.project.variants import VARIANTS
+from kerncap_stages.replay.variant_shape import find_variant_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from kerncap_stages.replay.variant_shape import VariantShape
+
 _BUILT = (*VARIANTS, "built.sha256")
-_FLAG_FILES = "compile_flags*.rsp"
+FLAG_FILES = "compile_flags*.rsp"
 _MAX_SAID = 64 << 10
 _MAX_SOURCE_BYTES = 64 << 20
 
@@ -42,9 +45,19 @@ class NotBuiltError(Exception):
 class Builder:
     """Builds sources with what a project records."""
 
-    def __init__(self, project: Path, work: Path, places: int, timeout_s: float) -> None:
+    def __init__(
+        self,
+        project: Path,
+        work: Path,
+        places: int,
+        timeout_s: float,
+        source: str | None = None,
+        trim: Callable[[str, bytes], bytes] | None = None,
+    ) -> None:
         """``work``: a folder for copies. ``places``: how many builds run at once.
 
+        source: the file that variants replace; None: the one that the recipe names. trim: called with the
+        name and the content of each file of flags; returns the flags that all variants get.
         Raises UsageError if the project has no source that can be built.
         """
         self._project = project
@@ -55,12 +68,14 @@ class Builder:
                 f"{project} has no source that another one could replace",
                 hint="give code objects, or a project with a kernel_variant file",
             )
-        self._source = recipe.source
+        self._source = source or recipe.source
         self.refuse, self.choose_flags = recipe.refuse, recipe.choose_flags
         self._copy = work / "project"
         copy_project(project, self._source, self._copy)
-        self._flags = {each.name: each.read_bytes() for each in self._copy.glob(_FLAG_FILES)}
-        self._quote = make_response_text if recipe.is_clang else make_nvcc_response_text
+        self._flags = {each.name: each.read_bytes() for each in self._copy.glob(FLAG_FILES)}
+        if trim is not None:
+            self._flags = {name: trim(name, content) for name, content in self._flags.items()}
+        self._make_text = make_response_text if recipe.is_clang else make_nvcc_response_text
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
@@ -77,11 +92,24 @@ class Builder:
         with self._take_place() as place:
             (place / self._source).write_bytes(source)
             for name, given in self._flags.items():
-                told = given + self._quote(flags).encode(errors="surrogateescape")
+                told = given + self.quote(flags)
                 # make and the precompiled header look at the time of this file.
                 if (place / name).read_bytes() != told:
                     (place / name).write_bytes(told)
             return self._make(place, "assemble" if self._source.endswith(".s") else "recompile")
+
+    def quote(self, flags: Sequence[str]) -> bytes:
+        """Return flags as the project's files of flags hold them."""
+        return self._make_text(flags).encode(errors="surrogateescape")
+
+    def build_with_launch(self, source: bytes) -> tuple[bytes, VariantShape | None]:
+        """Like ``build`` without flags; also return the launch that make wrote beside the code object."""
+        with self._take_place() as place:
+            (place / self._source).write_bytes(source)
+            code = self._make(place, "recompile")
+            return code, find_variant_shape(
+                next(place / name for name in VARIANTS if (place / name).is_file())
+            )
 
     def stop(self) -> None:
         """End all builds that run, and begin none."""
@@ -110,7 +138,7 @@ class Builder:
         built = next((place / name for name in VARIANTS if (place / name).is_file()), None)
         if process.returncode != 0 or built is None:
             text = said[-_MAX_SAID:].decode(errors="replace").replace(f"{place}/", "")
-            raise NotBuiltError(find_first_error(text))
+            raise NotBuiltError(_find_reason(text))
         return built.read_bytes()
 
     def _start(self, place: Path, target: str) -> subprocess.Popen[bytes]:
@@ -138,6 +166,17 @@ class Builder:
             yield place
         finally:
             self._places.put(place)
+
+
+def _find_reason(said: str) -> str:
+    """Find why a build failed: the compiler's first error, else the last line that is not make's own.
+
+    That is what kc-generate's checks say, such as that the kernel is missing. Before it are commands.
+    """
+    own = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("make")]
+    if any("error" in line for line in own) or not own:
+        return find_first_error(said)
+    return own[-1]
 
 
 def read_source(path: Path) -> bytes:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from kerncap_stages.replay.variant_shape import VariantShape
 
 CODE_SUFFIXES = (".hsaco", ".co", ".cubin", ".ptx", ".fatbin")
 SOURCE_SUFFIXES = (".hip", ".cu", ".cpp", ".s")
@@ -29,17 +31,20 @@ class Candidate:
 
     flags: for the compiler, beside those that the project records; of a code object there are none.
     problem: why it is refused, if that is known: a line of a list that names no variant.
+    build: makes the code object, instead of reading ``path``, and says how it is launched. Called in a
+    thread. It may raise NotBuiltError, or UsageError if the variant is refused.
     """
 
     name: str
     path: Path
     flags: tuple[str, ...] = ()
     problem: str | None = None
+    build: Callable[[], tuple[bytes, VariantShape | None]] | None = None
 
     @property
     def is_source(self) -> bool:
         """Whether it has to be compiled first."""
-        return self.path.suffix in SOURCE_SUFFIXES
+        return self.build is None and self.path.suffix in SOURCE_SUFFIXES
 
 
 def list_candidates(paths: Iterable[str], flags: Sequence[str] = ()) -> Iterator[Candidate]:

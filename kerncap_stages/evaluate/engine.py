@@ -73,6 +73,10 @@ class Report(Protocol):
         """``number``: its place in the order in which variants were given. It has no rank yet."""
 
 
+class EvaluationStopped(Exception):  # noqa: N818 - no error: the candidates say that there is enough
+    """Raised by candidates to end the evaluation at once; what was judged is published as not complete."""
+
+
 class EvaluationInterrupted(KeyboardInterrupt):
     """The user interrupted; ``evaluation`` holds what was judged, and is published as ``digest``."""
 
@@ -103,6 +107,8 @@ def run_evaluate(
             evaluator.run(candidates)
         except KeyboardInterrupt:
             raise EvaluationInterrupted(*evaluator.publish(complete=False)) from None
+        except EvaluationStopped:
+            return evaluator.publish(complete=False)
         except Exception:
             if evaluator.has_judged:  # the times are known there alone
                 with contextlib.suppress(KerncapError):  # the store's error may be why we are here

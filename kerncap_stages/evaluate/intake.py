@@ -87,7 +87,7 @@ class Intake:
                 if candidate.problem is not None:
                     entry.failed = Answer(Outcome.REFUSED, reasons=(candidate.problem,))
                     self._tell(entry)
-                elif candidate.is_source:
+                elif candidate.is_source or candidate.build is not None:
                     self._builds.submit(self._take, entry)
                 else:
                     self._take(entry)
@@ -98,8 +98,11 @@ class Intake:
 
     def _take(self, entry: Entry) -> None:
         try:
-            entry.shape = find_variant_shape(entry.candidate.path)
-            code = self._build(entry) if entry.candidate.is_source else self._read_code(entry)
+            if entry.candidate.build is not None:
+                code, entry.shape = entry.candidate.build()
+            else:
+                entry.shape = find_variant_shape(entry.candidate.path)
+                code = self._build(entry) if entry.candidate.is_source else self._read_code(entry)
             entry.code_digest = Digest(hashlib.sha256(code).hexdigest())
             entry.code = self._keep(entry.code_digest, code)
         except NotBuiltError as error:

@@ -26,9 +26,9 @@ def copy_project(project: Path, source: str, place: Path) -> None:
     ``source`` is written over in copies. Of a link to ``source`` itself there is no copy: make makes it.
     """
     own = (project / source).resolve()
-    for below in dict.fromkeys(_list_files(project)):
+    for below in list_build_files(project):
         path = project / below
-        if below.name in _LEFT_OUT or (path.is_symlink() and str(below) != source and path.resolve() == own):
+        if path.is_symlink() and str(below) != source and path.resolve() == own:
             continue
         with contextlib.suppress(OSError, ValueError):  # it is gone, a pipe, or too large
             content = read_regular_file(path, _MAX_FILE_BYTES)
@@ -37,6 +37,11 @@ def copy_project(project: Path, source: str, place: Path) -> None:
             target.write_bytes(content)
             shutil.copystat(path, target)
             target.chmod(target.stat().st_mode | 0o600)
+
+
+def list_build_files(project: Path) -> list[PurePosixPath]:
+    """Return what a build of a project may read there, by the paths below it."""
+    return [each for each in dict.fromkeys(_list_files(project)) if each.name not in _LEFT_OUT]
 
 
 def _list_files(project: Path) -> Iterator[PurePosixPath]:

@@ -145,3 +145,34 @@ def test_a_source_that_cannot_be_read_is_not_built(tmp_path):
         read_source(tmp_path / "none.hip")
     with pytest.raises(NotBuiltError, match="Is a directory"):
         read_source(tmp_path)
+
+
+def test_what_a_check_of_the_makefile_says_is_the_reason(project, tmp_path):
+    """Before it the Makefile may print its commands; behind it is make's own line."""
+    (project / "Makefile").write_text(
+        "recompile:\n\t@echo 'clang++ -Werr -c' >&2; echo 'optimized.hsaco has no kernel k' >&2; exit 1\n"
+    )
+    write_record(project)
+    (tmp_path / "work").mkdir()
+    with pytest.raises(NotBuiltError, match=r"^optimized.hsaco has no kernel k$"):
+        Builder(project, tmp_path / "work", 1, 60.0).build(b"mine\n", [])
+
+
+def test_flags_that_a_winner_added_can_be_left_out_and_the_launch_is_returned(project, tmp_path):
+    (project / "Makefile").write_text(
+        "recompile:\n\t@cp compile_flags.rsp optimized.hsaco\n"
+        "\t@echo '{\"block_work_items\": [64, 1, 1]}' > optimized.shape.json\n"
+    )
+    write_record(project)
+    (tmp_path / "work").mkdir()
+    builder = Builder(
+        project,
+        tmp_path / "work",
+        1,
+        60.0,
+        trim=lambda name, content: content.removesuffix(b'"-O3"\n') + name.encode(),
+    )
+    code, shape = builder.build_with_launch(b"mine\n")
+    assert code == b'"-O3"\n'  # as in the project: only ``build`` writes flags
+    assert shape.block_work_items == (64, 1, 1)
+    assert builder.build(b"mine\n", ["-DA"]) == b'compile_flags.rsp"-DA"\n'
