@@ -36,6 +36,7 @@ _MODULES = {
     "kc_show": "kerncap_stages.cli.commands.show",
     "kc_softgpu": "kerncap_stages.cli.commands.softgpu",
     "kc_store": "kerncap_stages.cli.commands.store_cli",
+    "kc_tune": "kerncap_stages.cli.commands.tune",
     "kc_validate": "kerncap_stages.cli.commands.validate",
     "kerncap": "kerncap_stages.compat.kerncap_cli",
     "kerncap_mcp": "kerncap_stages.compat.mcp_cli",

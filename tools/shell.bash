@@ -14,4 +14,4 @@ _kerncap_completion() {
   eval "$(env "${variable^^}=source_bash" "$1")" && return 124
 }
 complete -o default -F _kerncap_completion \
-  kc-{assemble,capture,extract,generate,locate,profile,replay,show,softgpu,store,validate} kerncap kerncap-mcp kerncap-replay
+  kc-{assemble,capture,evaluate,evaluate-serve,extract,generate,locate,profile,replay,run,show,softgpu,store,tune,validate} kerncap kerncap-mcp kerncap-replay

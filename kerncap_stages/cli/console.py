@@ -42,7 +42,7 @@ _OUR_FAULT = 70
 
 # Commands that take --store. "kc-capture's" and "kc-capture:" in a text do not count: they are not commands.
 _WITH_STORE = (
-    r"\bkc-(?:profile|capture|locate|generate|validate|evaluate|replay|run|extract|show|store [a-z]+)\b"
+    r"\bkc-(?:profile|capture|locate|generate|validate|evaluate|tune|replay|run|extract|show|store [a-z]+)\b"
     r"(?![-':])"
 )
 

@@ -98,12 +98,19 @@ def _make_table(evaluation: Evaluation, variants: Sequence[EvaluatedVariant], na
                 _WORDS[each.outcome],
                 "" if each.ratio is None else f"{each.ratio:.3f}",
                 _format_measure(each),
-                name_of(each) + (" " + " ".join(map(to_os_string, each.flags)) if each.flags else ""),
+                _name_with_flags(each),
                 _make_remarks(evaluation, each),
             )
             for each in variants
         ),
     )
+
+
+def _name_with_flags(variant: EvaluatedVariant) -> str:
+    """Return the name, and the flags that it does not say: kc-tune's names hold the values."""
+    name = name_of(variant)
+    flags = [flag for flag in map(to_os_string, variant.flags) if flag.removeprefix("-D") not in name]
+    return " ".join((name, *flags))
 
 
 def _make_remarks(evaluation: Evaluation, variant: EvaluatedVariant) -> str:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kerncap_stages.cli.console import make_epilog, run
+from kerncap_stages.cli.evaluate_options import (
+    DtypeOption,
+    FreshSeedOption,
+    HeldOutOption,
+    LinesOption,
+    ReplayMemoryOption,
+    RunsOption,
+    VariantRunsOption,
+    VerboseOption,
+    WorkersOption,
+)
 from kerncap_stages.cli.options import (
     FreshValuesOption,
     JsonOption,
@@ -52,73 +62,6 @@ FlagsOption = Annotated[
         "refused.",
     ),
 ]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=1024,
-        help="Variants that are judged at the same time. Default: one for each GPU; on the software GPU one "
-        "for each core.",
-    ),
-]
-RunsOption = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=10_000,
-        help="Timed runs of each kernel for a variant that is right (GPU only).",
-    ),
-]
-MaxMemoryOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="MIB",
-        min=64,
-        max=1 << 20,
-        help="Memory that the replays of one variant may take; a variant that needs more gets no verdict. "
-        "Default: on the software GPU 512 MiB and four times the captured memory, on a GPU no limit.",
-    ),
-]
-DtypeOption = Annotated[
-    str | None, typer.Option(metavar="TYPE", help="Element type of all outputs, as for kc-validate.")
-]
-VariantRunsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        max=10**9,
-        help="Runs of a variant from the captured pre-state, as for kc-validate.",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=0, max=2**63 - 1, help="The seed of the inputs' fresh values. Default: random ones."
-    ),
-]
-HeldOutOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--held-out",
-        metavar="CAPTURE",
-        help="Also judge on this capture, which the project does not hold; it counts in ranks as the others "
-        "do. May be repeated.",
-    ),
-]
-LinesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--lines",
-        metavar="FILE",
-        help="Write a JSON object for each variant to FILE, a line each, as they come.",
-    ),
-]
-VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show each variant on a terminal, too, not only better ones.")
-]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Judge again what was judged before.")]
 
 
@@ -142,11 +85,11 @@ def evaluate(
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
     fresh_values: FreshValuesOption = True,
-    seed: SeedOption = None,
+    seed: FreshSeedOption = None,
     held_out: HeldOutOption = None,
     fresh: FreshOption = False,
     timeout: ReplayTimeoutOption = 300.0,
-    max_memory: MaxMemoryOption = None,
+    max_memory: ReplayMemoryOption = None,
     lines: LinesOption = None,
     verbose: VerboseOption = False,
     store: StoreOption = None,
@@ -157,7 +100,7 @@ def evaluate(
 
     Each variant is a line on standard error as soon as it is judged; a table ranks the right ones. What was
     judged before is not judged again, so after Ctrl-C the same command goes on. Prints the digest of the
-    evaluation. Ends with 0 if a variant is right, with 1 if none is.
+    evaluation. Ends with 0 if a variant is right, with 1 if none is. kc-evaluate-serve does this over HTTP.
     """
     from kerncap_stages.cli.flows.evaluate import EvaluateArguments, evaluate_variants, make_settings
 

@@ -26,7 +26,7 @@ from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.request import make_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kerncap_stages.evaluate.candidates import Candidate
@@ -61,7 +61,7 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
 
     After Ctrl-C, shows and publishes what was judged, and raises KeyboardInterrupt.
     """
-    subject = _open_subject(store_folder, arguments)
+    subject = find_subject(store_folder, arguments.subject, arguments.held_out)
     candidates, total = _list(arguments)
     settings = EvaluateSettings(
         judge=arguments.judge,
@@ -71,7 +71,7 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         fresh=arguments.fresh,
     )
     interrupted: EvaluationInterrupted | None = None
-    with _open_lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
+    with open_lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
 
         def report(number: int, variant: EvaluatedVariant) -> None:
             shown.add(variant)
@@ -85,7 +85,7 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         except EvaluationInterrupted as error:
             interrupted = error
             digest, evaluation = error.digest, error.evaluation
-    _show(evaluation)
+    show_ranks(evaluation)
     if (unlisted := list_for_user(subject.store, digest, store_folder)) is not None:
         say(f"note: {make_printable(unlisted)}")
     emit(digest, subject.store.get(digest) if arguments.as_json else None)
@@ -96,11 +96,11 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
     return _choose_exit_code(evaluation)
 
 
-def _open_subject(store_folder: Path | None, arguments: EvaluateArguments) -> Subject:
+def find_subject(store_folder: Path | None, text: str, given_held_out: Sequence[str]) -> Subject:
     """Find the captures. With held-out ones, all are copied to the user's store: no project may hold them."""
-    store, captures = find_captures(store_folder, arguments.subject)
-    project = find_project(arguments.subject)
-    held_out = [find_capture(store_folder, each) for each in arguments.held_out]
+    store, captures = find_captures(store_folder, text)
+    project = find_project(text)
+    held_out = [find_capture(store_folder, each) for each in given_held_out]
     if held_out:
         users = Store.open(store_folder)
         for each_store, digests in ((store, captures), *((each, (digest,)) for each, digest in held_out)):
@@ -150,7 +150,8 @@ def _chain(before: list[Candidate], flags: list[str], after: list[Candidate]) ->
 
 
 @contextlib.contextmanager
-def _open_lines(path: Path | None) -> Iterator[IO[str] | None]:
+def open_lines(path: Path | None) -> Iterator[IO[str] | None]:
+    """Open the file of ``--lines`` for a ``with`` block. Raises UsageError if it cannot be written."""
     if path is None:
         yield None
         return
@@ -164,7 +165,8 @@ def _open_lines(path: Path | None) -> Iterator[IO[str] | None]:
         yield file
 
 
-def _show(evaluation: Evaluation) -> None:
+def show_ranks(evaluation: Evaluation) -> None:
+    """Show the fastest variants and the counts."""
     table = make_ranks(evaluation, _MAX_SHOWN)
     if table is not None:
         open_messages().print(table)

@@ -1,0 +1,76 @@
+"""Options of the commands that judge many variants: kc-evaluate, kc-tune and kc-evaluate-serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=1024,
+        help="Variants that are judged at the same time. Default: one for each GPU; on the software GPU one "
+        "for each core.",
+    ),
+]
+RunsOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10_000,
+        help="Timed runs of each kernel for a variant that is right (GPU only).",
+    ),
+]
+ReplayMemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MIB",
+        min=64,
+        max=1 << 20,
+        help="Memory that the replays of one variant may take; a variant that needs more gets no verdict. "
+        "Default: on the software GPU 512 MiB and four times the captured memory, on a GPU no limit.",
+    ),
+]
+DtypeOption = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="Element type of all outputs, as for kc-validate.")
+]
+VariantRunsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=10**9,
+        help="Runs of a variant from the captured pre-state, as for kc-validate.",
+    ),
+]
+FreshSeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, max=2**63 - 1, help="The seed of the inputs' fresh values. Default: random ones."
+    ),
+]
+HeldOutOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--held-out",
+        metavar="CAPTURE",
+        help="Also judge on this capture, which the project does not hold; it counts in ranks as the others "
+        "do. May be repeated.",
+    ),
+]
+LinesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lines",
+        metavar="FILE",
+        help="Write a JSON object for each variant to FILE, a line each, as they come.",
+    ),
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show each variant on a terminal, too, not only better ones.")
+]

@@ -1,0 +1,1 @@
+"""Searching for the fastest configuration of a project: parameters, proposals, the winner."""

@@ -1,0 +1,124 @@
+"""Proposals, and what is kept of them. The metric is made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests.evaluation import EvaluatedVariant, Outcome
+from kerncap_stages.tune.search import Sampler, Search
+from kerncap_stages.tune.space import read_space
+
+SPACE = """
+constraints = ["A * B <= 40"]
+[define]
+A = { min = 1, max = 16 }
+B = [1, 2, 4, 8]
+KIND = ["x", "y", "z"]
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    (tmp_path / "tune.toml").write_text(SPACE)
+    space = read_space(tmp_path / "tune.toml")
+
+    def make(sampler=Sampler.TPE, seed=1, name="study"):
+        return space, Search(space, tmp_path / "journal.log", name, sampler, seed)
+
+    return make
+
+
+def judge(configuration, outcome=Outcome.RIGHT):
+    values = configuration.as_dict()
+    ratio = 1 + (values["A"] - 11) ** 2 + (values["B"] - 2) ** 2 + 10 * (values["KIND"] != "y")
+    if values["KIND"] == "z" and outcome is Outcome.RIGHT:
+        outcome = Outcome.WRONG
+    return EvaluatedVariant(
+        name=configuration.name, outcome=outcome, code=None, code_digest=None, cases=(),
+        ratio=ratio if outcome is Outcome.RIGHT else None,
+    )  # fmt: skip
+
+
+def drain(search, most=10_000, outcome=Outcome.RIGHT):
+    proposed = []
+    while len(proposed) < most and (proposal := search.propose()) is not None:
+        search.tell(proposal, judge(proposal.configuration, outcome))
+        proposed.append(proposal.configuration)
+    return proposed
+
+
+@pytest.mark.parametrize("sampler", [Sampler.RANDOM, Sampler.GRID])
+def test_a_space_is_tried_to_its_end_and_nothing_twice(make, sampler):
+    space, search = make(sampler)
+    proposed = drain(search)
+    allowed = list(space.list_allowed())
+    assert len(proposed) == len(allowed)
+    assert set(proposed) == set(allowed)
+    if sampler is Sampler.GRID:
+        assert proposed == allowed
+    assert search.best.configuration.as_dict() == {"A": 11, "B": 2, "KIND": "y"}
+    assert search.best.ratio == 1
+
+
+def test_tpe_finds_the_best_in_a_part_of_the_space(make):
+    space, search = make()
+    proposed = drain(search, 60)
+    assert len(set(proposed)) == 60 < len(list(space.list_allowed()))
+    assert proposed[0].as_dict() == {"A": 1, "B": 1, "KIND": "x"}
+    assert all(map(space.is_allowed, proposed))
+    assert search.best.ratio <= 3
+
+
+def test_wrong_ones_are_never_the_best(make):
+    _, search = make()
+    drain(search, 20, Outcome.WRONG)
+    assert search.best is None
+    assert {each.outcome for each in search.found} == {Outcome.WRONG}
+
+
+def test_another_run_knows_what_was_found_and_proposes_the_rest(make):
+    space, search = make()
+    first = drain(search, 30)
+    search.propose()  # a run that was killed
+    search.evaluation = "0" * 64
+    _, again = make(seed=1)
+    assert [each.configuration for each in again.found] == first
+    assert again.best == search.best
+    assert again.evaluation == "0" * 64
+    rest = drain(again)
+    assert set(first) | set(rest) == set(space.list_allowed())
+    assert not set(first) & set(rest)
+    _, other = make(name="another source")
+    assert other.found == []
+
+
+def test_what_was_not_judged_is_proposed_in_another_run_only(make):
+    _, search = make(Sampler.GRID)
+    proposal = search.propose()
+    search.tell(proposal, judge(proposal.configuration, Outcome.UNJUDGED))
+    assert proposal.configuration not in drain(search) or search.found
+    _, again = make(Sampler.GRID)
+    assert proposal.configuration in [each.configuration for each in search.found] + drain(again)
+
+
+def test_several_at_once_differ(make):
+    _, search = make()
+    proposals = [search.propose() for _ in range(40)]
+    assert len({each.configuration for each in proposals}) == 40
+    for each in proposals:
+        search.tell(each, judge(each.configuration))
+    assert len(search.found) == 40
+
+
+def test_a_large_space_is_not_listed(tmp_path):
+    names = "".join(f"P{number} = {{ min = 0, max = 1000 }}\n" for number in range(20))
+    (tmp_path / "tune.toml").write_text(f"constraints = ['P0 + P1 > 500']\n[define]\n{names}")
+    space = read_space(tmp_path / "tune.toml")
+    with pytest.raises(UsageError, match="a grid of"):
+        Search(space, tmp_path / "journal.log", "grid", Sampler.GRID, 1)
+    for sampler in (Sampler.TPE, Sampler.RANDOM):
+        search = Search(space, tmp_path / "journal.log", sampler, sampler, 1)
+        proposals = [search.propose() for _ in range(5)]
+        assert len({each.configuration for each in proposals}) == 5
+        assert all(space.is_allowed(each.configuration) for each in proposals)
