@@ -26,6 +26,7 @@ _MODULES = {
     "kc_assemble": "kerncap_stages.cli.commands.assemble",
     "kc_capture": "kerncap_stages.cli.commands.capture",
     "kc_evaluate": "kerncap_stages.cli.commands.evaluate",
+    "kc_evaluate_serve": "kerncap_stages.cli.commands.evaluate_serve",
     "kc_extract": "kerncap_stages.compat.extract_cli",
     "kc_generate": "kerncap_stages.cli.commands.generate",
     "kc_locate": "kerncap_stages.cli.commands.locate",

@@ -1,0 +1,85 @@
+"""What kc-evaluate-serve does: open the projects, print the address and the token, and serve."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.artifacts import list_for_user
+from kerncap_stages.cli.console import say
+from kerncap_stages.cli.flows.evaluate import find_subject
+from kerncap_stages.errors import UsageError
+from kerncap_stages.evaluate.session import EvaluateSettings
+from kerncap_stages.serve.server import choose_token, describe, is_loopback, listen, serve
+from kerncap_stages.serve.subjects import Subjects
+from kerncap_stages.store import Store
+from kerncap_stages.text.terminal import make_printable
+from kerncap_stages.validate.request import make_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.evaluate.subject import Subject
+    from kerncap_stages.validate.request import JudgeSettings
+
+__all__ = ["ServeArguments", "make_settings", "serve_evaluations"]
+
+
+@dataclass(frozen=True)
+class ServeArguments:
+    """Where to serve, and how to evaluate."""
+
+    projects: tuple[str, ...]
+    host: str
+    port: int
+    token_file: Path | None
+    max_body_mib: int
+    judge: JudgeSettings
+    workers: int | None
+    runs: int
+    max_memory_mib: int | None
+
+
+def serve_evaluations(store_folder: Path | None, arguments: ServeArguments) -> None:
+    """Serve until a signal comes."""
+    settings = EvaluateSettings(
+        judge=arguments.judge,
+        workers=arguments.workers,
+        runs=arguments.runs,
+        max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
+    )
+    token = choose_token(arguments.token_file)
+    projects = _open_projects(store_folder, arguments.projects)
+    subjects = Subjects(Store.open(store_folder), projects, settings.judge)
+
+    def list_it(subject: Subject, digest: Digest) -> None:
+        list_for_user(subject.store, digest, store_folder)
+
+    with closing(listen(arguments.host, arguments.port)) as listener:
+        print(describe(listener, token), flush=True)
+        if not is_loopback(listener):
+            say(
+                "note: this is HTTP without encryption, and other machines reach it: whoever reads the "
+                "network reads the token; put a proxy with TLS before it"
+            )
+        serve(listener, token, subjects, settings, arguments.max_body_mib << 20, list_it)
+
+
+def _open_projects(store_folder: Path | None, folders: tuple[str, ...]) -> dict[str, Subject]:
+    projects: dict[str, Subject] = {}
+    for each in folders:
+        subject = find_subject(store_folder, each, ())
+        if subject.project is None:
+            raise UsageError(
+                f"{make_printable(each)} is no project",
+                hint="a client names captures of your store by their digests; give folders only",
+            )
+        name = subject.project.resolve().name
+        if name in projects:
+            raise UsageError(
+                f"two projects are named {make_printable(name)}", hint="rename one of the folders"
+            )
+        projects[name] = subject
+    return projects

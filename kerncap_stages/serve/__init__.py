@@ -1,0 +1,1 @@
+"""The HTTP service that judges and times variants: kc-evaluate-serve."""

@@ -1,0 +1,177 @@
+"""The HTTP interface of the service: four paths, JSON in and out, a token in each request."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from kerncap_stages import __version__
+from kerncap_stages.errors import ArtifactError, DeviceError, KerncapError, Refused, UsageError
+from kerncap_stages.serve.posted import check_timeout, read_asked, read_posted
+from kerncap_stages.serve.tasks import TooManyTasks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from kerncap_stages.serve.subjects import Subjects
+    from kerncap_stages.serve.tasks import Task, Tasks
+
+_LOOK_S = 1.0  # how often a client that waits is looked after
+_STATUS = {UsageError: 400, ArtifactError: 404, TooManyTasks: 429, Refused: 409, DeviceError: 503}
+
+
+def make_app(subjects: Subjects, tasks: Tasks, token: str, max_body_bytes: int) -> ASGIApp:
+    """Make the application. ``token``: each request has it as ``Authorization: Bearer TOKEN``."""
+    service = _Service(subjects, tasks, max_body_bytes)
+    app = Starlette(
+        routes=[
+            Route("/evaluate", service.evaluate, methods=["POST"]),
+            Route("/tasks/batch", service.look_at_several, methods=["POST"]),
+            Route("/tasks/{id}", service.look_at_one, methods=["GET"]),
+            Route("/health", service.tell_health, methods=["GET"]),
+        ],
+        exception_handlers={
+            HTTPException: _answer_http_error,
+            KerncapError: _answer_error,
+        },
+    )
+    return _TokenOnly(app, token)
+
+
+class _TokenOnly:
+    """Lets only requests with the token through. Nothing of others is read."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = [value for name, value in scope["headers"] if name == b"authorization"]
+            # In constant time: how long it takes must not say how much of it is right.
+            if len(given) != 1 or not secrets.compare_digest(given[0], self._wanted):
+                response = _make_error(401, "the token is missing or wrong: Authorization: Bearer TOKEN")
+                response.headers["WWW-Authenticate"] = "Bearer"
+                response.headers["Connection"] = "close"
+                await response(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class _Service:
+    def __init__(self, subjects: Subjects, tasks: Tasks, max_body_bytes: int) -> None:
+        self._subjects = subjects
+        self._tasks = tasks
+        self._max_body_bytes = max_body_bytes
+
+    async def evaluate(self, request: Request) -> JSONResponse:
+        """Take variants; answer with their tasks at once."""
+        posted = read_posted(await self._read(request))
+        name, subject = await asyncio.to_thread(self._subjects.find, posted)
+        tasks = self._tasks.add(name, subject, posted.variants)
+        return JSONResponse({"tasks": [each.describe() for each in tasks]}, 202)
+
+    async def look_at_one(self, request: Request) -> JSONResponse:
+        """Answer with a task, once it is done or the time is up."""
+        timeout_s = _read_timeout(request.query_params.get("timeout", "0"))
+        task = self._find(request.path_params["id"])
+        await _wait(request, self._tasks, [task], timeout_s)
+        return JSONResponse(task.describe())
+
+    async def look_at_several(self, request: Request) -> JSONResponse:
+        """Answer with tasks, once all of them are done or the time is up."""
+        asked = read_asked(await self._read(request))
+        tasks = [self._find(each) for each in asked.ids]
+        await _wait(request, self._tasks, tasks, asked.timeout_s)
+        return JSONResponse({"tasks": [each.describe() for each in tasks]})
+
+    async def tell_health(self, _request: Request) -> JSONResponse:
+        """Answer with what the service is, and what it has to do."""
+        return JSONResponse(
+            {
+                "status": "ok",
+                "version": __version__,
+                "waiting": self._tasks.waiting,
+                "projects": self._subjects.list_projects(),
+            }
+        )
+
+    def _find(self, identity: str) -> Task:
+        task = self._tasks.find(identity)
+        if task is None:
+            raise ArtifactError(
+                "no such task",
+                hint="post the variant again: what was judged is in the store, and is not judged again",
+            )
+        return task
+
+    async def _read(self, request: Request) -> bytes:
+        """Read the body. A larger one than allowed is not read to its end."""
+        limit = self._max_body_bytes
+        body = bytearray()
+        told = request.headers.get("content-length", "0")
+        if not (told.isdecimal() and int(told) > limit):
+            async for part in request.stream():
+                body += part
+                if len(body) > limit:
+                    break
+            else:
+                return bytes(body)
+        raise HTTPException(413, f"the body is larger than {limit:,} bytes", {"Connection": "close"})
+
+
+def _read_timeout(text: str) -> float:
+    try:
+        return check_timeout(float(text))
+    except ValueError:
+        raise UsageError("timeout is no number") from None
+
+
+async def _wait(request: Request, tasks: Tasks, wanted: Sequence[Task], timeout_s: float) -> None:
+    """Wait until tasks are done, or the time is up, or the client has gone: its tasks go on."""
+    loop = asyncio.get_running_loop()
+    end_at = loop.time() + timeout_s
+    for task in wanted:
+        done = asyncio.Event()
+
+        def tell(done: asyncio.Event = done) -> None:
+            loop.call_soon_threadsafe(done.set)
+
+        tasks.call_when_done(task, tell)
+        while not done.is_set():
+            rest = end_at - loop.time()
+            if rest <= 0 or await request.is_disconnected():
+                return
+            try:
+                await asyncio.wait_for(done.wait(), min(rest, _LOOK_S))
+            except TimeoutError:
+                continue
+
+
+def _make_error(status: int, message: str, hint: str | None = None) -> JSONResponse:
+    error: dict[str, Any] = {"status": status, "message": message}
+    if hint is not None:
+        error["hint"] = hint
+    return JSONResponse({"error": error}, status)
+
+
+async def _answer_http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    response = _make_error(error.status_code, error.detail)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _answer_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, KerncapError)
+    found = (status for kind, status in _STATUS.items() if isinstance(error, kind))
+    return _make_error(next(found, 500), str(error), error.hint)

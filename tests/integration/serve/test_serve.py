@@ -1,0 +1,200 @@
+"""kc-evaluate-serve on the software GPU, over real HTTP on the loopback address."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import signal
+import time
+
+import pytest
+from programs import SOURCES, Build, Program, compile_once
+
+WAYS = ("right", "faster", "half", "null", "for_ever", "keeps_results", "leaks", "signature", "large")
+TOKEN = "a-token-of-the-test-0123456789"
+
+
+def code(way):
+    defines = (f"WAY={WAYS.index(way)}",)
+    source = Program(SOURCES / "evaluate/sums.hip")
+    built = compile_once(Build(source, "gfx90a", "O3", defines=defines, device_only=True))
+    return {"name": way, "code": base64.b64encode(built.read_bytes()).decode(), "suffix": ".hsaco"}
+
+
+def by_name(tasks):
+    return {each["name"]: each for each in tasks}
+
+
+def test_code_objects_and_sources_are_judged(service):
+    source = (service.stages.folder / "project/kernel_variant.cpp").read_text()
+    tasks = service.post(code("right"), code("half"), code("signature"), capture=service.capture)
+    assert {each["status"] for each in tasks} == {"waiting"}
+    tasks += service.post(
+        {"name": "by flags", "source": source, "suffix": ".hip", "flags": ["-DWAY=1"]},
+        {"name": "typo", "source": source.replace("__global__", "__globl__"), "suffix": ".hip"},
+        {"name": "plugin", "source": source, "suffix": ".hip", "flags": ["-fplugin=evil.so"]},
+        {"name": "wide", "source": source, "suffix": ".hip", "launch": {"block_work_items": [2048, 1, 1]}},
+        project="project",
+    )
+    done = by_name(service.wait(tasks))
+    assert {name: each["result"]["outcome"] for name, each in done.items()} == {
+        "right": "right", "half": "wrong", "signature": "refused", "by flags": "right", "typo": "not_built",
+        "plugin": "refused", "wide": "refused",
+    }  # fmt: skip
+    assert done["by flags"]["result"]["ratio"] < done["right"]["result"]["ratio"]
+    assert "could do more" in done["plugin"]["result"]["reasons"][0]
+    assert "kernel_variant.cpp:" in done["typo"]["result"]["reasons"][0]
+    # The verdict is in the store, where kc-validate finds it.
+    verdict = done["half"]["result"]["cases"][0]["verdict"].removeprefix("manifest:")
+    assert service.stages.show(verdict)["passed"] is False
+    status, health = service.ask("GET", "/health")
+    assert (status, health["waiting"], health["projects"]) == (200, 0, ["project"])
+
+
+def test_the_same_variant_is_one_task(service):
+    first = service.wait(service.post(code("right"), capture=service.capture))
+    again = service.post(code("right"), capture=service.capture)
+    assert again == first
+    assert again[0]["status"] == "done"
+
+
+def test_only_the_token_opens(service):
+    for token in ("", "x", service.token[:-1], service.token + "x", "\xff" * 20):
+        for method, path in (("GET", "/health"), ("POST", "/evaluate"), ("GET", "/nothing")):
+            status, read = service.ask(method, path, token=token)
+            assert status == 401
+            assert "token" in read["error"]["message"]
+    connection = service.connect()
+    connection.request("GET", "/health")
+    assert connection.getresponse().status == 401
+    connection.close()
+    assert service.ask("GET", "/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"{", 400, "no JSON"),
+        (b"[]", 400, "no JSON object"),
+        (b"\xff\xfe", 400, "no JSON"),
+        (b"[" * 100_000, 400, "no JSON"),
+        ({}, 400, "either capture or project"),
+        ({"capture": "@capture", "variants": [{}]}, 400, "no digest"),
+        ({"capture": "0" * 64, "variants": []}, 400, "no list of 1"),
+        ({"capture": "0" * 64, "variants": [{"code": "!", "suffix": ".hsaco"}]}, 400, "variants[0].code"),
+        ({"capture": "0" * 64, "variants": [{"code": "", "suffix": "/../x"}]}, 400, "variants[0].suffix"),
+        ({"capture": "0" * 64, "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "0000"),
+        ({"project": "../project", "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "no such project"),
+        ({"project": "project", "variants": [{"source": "\ud800", "suffix": ".hip"}]}, 400, "source"),
+        ({"project": "project", "variants": [{"source": "", "suffix": ".hip", "run": 1}]}, 400, "no object"),
+    ],
+)
+def test_what_is_wrong_is_told(service, body, status, said):
+    raw = body if isinstance(body, bytes) else None
+    found, read = service.ask("POST", "/evaluate", body, raw=raw)
+    assert found == status, read
+    assert said in read["error"]["message"]
+
+
+def test_more_that_is_wrong(service):
+    source = {"source": "", "suffix": ".hip"}
+    status, read = service.ask("POST", "/evaluate", {"capture": service.capture, "variants": [source]})
+    assert status == 400
+    assert "in a project only" in read["error"]["message"]
+    assert service.ask("GET", "/tasks/" + "0" * 64)[0] == 404
+    assert service.ask("GET", "/tasks/x?timeout=soon")[0] == 400
+    assert service.ask("GET", "/tasks/x?timeout=nan")[0] == 400
+    assert service.ask("POST", "/tasks/batch", {"ids": ["x"]})[0] == 404
+    assert service.ask("POST", "/tasks/batch", {"ids": [1]})[0] == 400
+    assert service.ask("GET", "/evaluate")[0] == 405
+    assert service.ask("GET", "/nothing")[0] == 404
+
+
+def test_a_huge_body_is_not_read(start):
+    service = start("--max-body", 1)
+    connection = service.connect()
+    connection.putrequest("POST", "/evaluate")
+    connection.putheader("Authorization", f"Bearer {service.token}")
+    connection.putheader("Content-Length", str(1 << 40))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+    connection = service.connect()  # of a length that nobody says before
+    connection.putrequest("POST", "/evaluate")
+    connection.putheader("Authorization", f"Bearer {service.token}")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    part = b"x" * (1 << 16)
+    sent = 0
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for sent in range(1 << 12):  # noqa: B007
+            connection.send(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+    assert sent < (1 << 12) - 1
+    connection.close()
+    assert service.ask("GET", "/health")[0] == 200
+
+
+def test_a_wait_ends_when_its_time_is_up_and_a_client_may_go_away(service):
+    (task,) = service.post(code("for_ever"), capture=service.capture)
+    began = time.monotonic()
+    status, read = service.ask("GET", f"/tasks/{task['id']}?timeout=0.5")
+    assert (status, read["status"]) == (200, "waiting")
+    assert 0.4 < time.monotonic() - began < 10
+    connection = service.connect()
+    connection.request(
+        "GET", f"/tasks/{task['id']}?timeout=100", headers={"Authorization": f"Bearer {service.token}"}
+    )
+    connection.close()
+    # The task goes on: its replay ends by --timeout.
+    (done,) = service.wait([task])
+    assert done["result"]["outcome"] == "wrong"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_what_was_judged_is_kept(start, number):
+    service = start("--timeout", 60, KERNCAP_SERVE_TOKEN=TOKEN)
+    service.wait(service.post(code("right"), code("half"), capture=service.capture))
+    service.post(code("for_ever"), capture=service.capture)
+    began = time.monotonic()
+    assert "Traceback" not in service.end(number)
+    assert time.monotonic() - began < 20
+    evaluation = service.stages.show("@evaluation")
+    assert {each["name"] for each in evaluation["variants"]} == {"right", "half"}
+    assert not evaluation["complete"]
+    # Another one does not know the task, but its verdict.
+    again = start("--timeout", 60, KERNCAP_SERVE_TOKEN=TOKEN)
+    (task,) = again.post(code("half"), capture=again.capture)
+    assert task["status"] == "waiting"
+    (done,) = again.wait([task])
+    verdicts = {each["name"]: each["cases"][0]["verdict"] for each in evaluation["variants"]}
+    assert done["result"]["cases"][0]["verdict"] == verdicts["half"]
+
+
+def test_two_subjects_take_turns(service):
+    source = (service.stages.folder / "project/kernel_variant.cpp").read_text()
+    tasks = service.post(code("right"), capture=service.capture)
+    tasks += service.post({"name": "source", "source": source, "suffix": ".hip"}, project="project")
+    tasks += service.post(code("half"), capture=service.capture)
+    assert [each["result"]["outcome"] for each in service.wait(tasks)] == ["right", "right", "wrong"]
+
+
+def test_the_token_is_told_once_and_only_if_it_is_new(start, tmp_path):
+    first, second = start(), start()
+    assert first.token != second.token
+    assert len(first.token) >= 32
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    given = start("--token-file", tmp_path / "token", KERNCAP_SERVE_TOKEN=TOKEN)
+    assert given.ask("GET", "/health", token=TOKEN)[0] == 200
+    err = given.end()
+    assert TOKEN not in err
+    (tmp_path / "short").write_text("secret")
+    assert "16 to" in given.stages.run("evaluate-serve", "--token-file", tmp_path / "short").must(2).err
+
+
+def test_where_it_serves(start):
+    service = start()
+    stages = service.stages
+    taken = stages.run("evaluate-serve", "--port", service.port).must(4)
+    assert "cannot listen" in taken.err
+    assert "it is no address" in stages.run("evaluate-serve", "--host", "example.org").must(2).err
+    assert "is no project" in stages.run("evaluate-serve", "@capture").must(2).err
