@@ -48,7 +48,7 @@ class Standby:
         code = None
         try:
             with track(self.process):
-                code = watch(self._wait, timeout_s, progress, setup_s, states_s)
+                code = watch(self._wait, timeout_s, progress, setup_s, states_s, self.process.pid)
         finally:
             if code is None:
                 self.process.kill()

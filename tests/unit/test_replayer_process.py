@@ -178,3 +178,55 @@ def test_runs_from_further_states_have_a_time_of_their_own(tmp_path):
     begun = time.monotonic()
     assert run(f"echo run 0 1 > {told}; exec sleep 30") is None
     assert time.monotonic() - begun < 20
+
+
+BUSY = """
+import os, time
+os.sched_setaffinity(0, {%d})
+while time.process_time() < %g: pass
+"""
+
+
+def run_busy(seconds, others):
+    """How a process that computes for so long ends, with a limit of a second, beside others that compute."""
+    processor = min(os.sched_getaffinity(0))
+    beside = [subprocess.Popen([sys.executable, "-c", BUSY % (processor, 600)]) for _ in range(others)]
+    try:
+        command = [sys.executable, "-c", BUSY % (processor, seconds)]
+        return process_module.run_replayer(command, dict(os.environ), 1.0, progress=None)
+    finally:
+        for each in beside:
+            each.kill()
+            each.wait()
+
+
+def test_waiting_for_a_processor_does_not_count():
+    assert run_busy(0.6, others=5) == 0
+
+
+def test_a_process_that_computes_for_ever_ends_on_a_busy_machine_too():
+    assert run_busy(600, others=2) is None
+
+
+def test_a_process_that_waits_for_something_else_ends_at_its_limit():
+    began = time.monotonic()
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    assert process_module.run_replayer(command, dict(os.environ), 1.0, progress=None) is None
+    assert time.monotonic() - began < 10
+
+
+def test_a_limit_does_not_grow_without_end(monkeypatch):
+    monkeypatch.setattr(process_module, "_MAX_WAIT_FACTOR", 2.0)
+    monkeypatch.setattr(process_module, "measure_wait_s", lambda _: time.monotonic())
+    began = time.monotonic()
+
+    def wait(limit_s):
+        time.sleep(limit_s)
+        raise subprocess.TimeoutExpired("", limit_s)
+
+    assert process_module.watch(wait, 0.2, None, process_id=1) is None
+    assert 0.6 <= time.monotonic() - began < 5
+
+
+def test_the_wait_of_a_process_that_is_gone_is_none():
+    assert process_module.measure_wait_s(2**22 + 1) == 0
