@@ -12,6 +12,7 @@ import queue
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,53 @@ if TYPE_CHECKING:
 _BUILT = (*VARIANTS, "built.sha256")
 FLAG_FILES = "compile_flags*.rsp"
 _MAX_SAID = 64 << 10
+# Of each process of a build. A variant's source must not take the machine's memory.
+_MAX_BUILD_BYTES = 16 << 30
+# It waits for a line, so that the guard knows of a build before it begins.
+_LIMITED = ("sh", "-c", 'read -r go || exit 1; ulimit -v "$0"; exec "$@" < /dev/null')
+_GUARD = """
+import os, signal, sys
+groups = set()
+for line in sys.stdin:
+    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+"""
 _MAX_SOURCE_BYTES = 64 << 20
 
 
 class NotBuiltError(Exception):
     """The source does not compile; the text is the first error."""
+
+
+class _Guard:
+    """A process that outlives this one if that is killed, and then ends the builds: compilers do not."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def tell(self, line: str) -> None:
+        """Tell of a process group that has begun (``+``) or ended (``-``)."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        """End it, with the builds that it knows."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
 
 
 class Builder:
@@ -82,6 +125,7 @@ class Builder:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
+        self._guard: _Guard | None = None
 
     def build(self, source: bytes, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.
@@ -118,6 +162,8 @@ class Builder:
             for process in self._running:
                 with contextlib.suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
+        if self._guard is not None:
+            self._guard.end()
 
     def _make(self, place: Path, target: str) -> bytes:
         for name in _BUILT:
@@ -135,6 +181,8 @@ class Builder:
             process.stderr.close()
             with self._lock:
                 self._running.discard(process)
+                if self._guard is not None:
+                    self._guard.tell(f"-{process.pid}")
         built = next((place / name for name in VARIANTS if (place / name).is_file()), None)
         if process.returncode != 0 or built is None:
             text = said[-_MAX_SAID:].decode(errors="replace").replace(f"{place}/", "")
@@ -146,13 +194,19 @@ class Builder:
             if self._is_stopped:
                 raise NotBuiltError("it was interrupted")
             process = subprocess.Popen(
-                ["make", "-s", "-C", str(place), target],
-                stdin=subprocess.DEVNULL,
+                [*_LIMITED, str(_MAX_BUILD_BYTES >> 10), "make", "-s", "-C", str(place), target],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us
             )
             self._running.add(process)
+            self._guard = self._guard or _Guard()
+            self._guard.tell(f"+{process.pid}")
+            assert process.stdin is not None
+            with contextlib.suppress(OSError), process.stdin:
+                process.stdin.write(b"go\n")
+            process.stdin = None  # communicate() would write to it
             return process
 
     @contextlib.contextmanager

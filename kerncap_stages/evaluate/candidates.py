@@ -80,10 +80,11 @@ def _list_folder(folder: Path, flags: Sequence[str]) -> Iterator[Candidate]:
 def read_line(line: str, flags: Sequence[str] = ()) -> Candidate | None:
     """Read a line of a list: a path, or a JSON object with ``path``, ``name`` and ``flags``.
 
-    None for an empty line. A path that holds a line feed, or begins with `{`, needs JSON. Anything else gives
-    a candidate with a problem; whether the file exists is seen when it is read.
+    None for an empty line. A path that holds a line feed, ends in a carriage return, or begins with `{`,
+    needs JSON. Anything else gives a candidate with a problem. Whether the file exists is seen when it is
+    read.
     """
-    text = line.rstrip("\n")
+    text = line.rstrip("\n") if not line.endswith("\r\n") else line[:-2]
     if not text.strip():
         return None
     try:

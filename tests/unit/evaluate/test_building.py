@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from projects import write_record
@@ -19,6 +23,8 @@ recompile:
 \t@! grep -q syntax kernel_variant.cpp || { \\
 \t  echo 'warning: w' >&2; echo "$(CURDIR)/kernel_variant.cpp:1: error: bad" >&2; exit 1; }
 \t@! grep -q hang kernel_variant.cpp || sleep 600
+\t@! grep -q large kernel_variant.cpp || \\
+\t  python3 -c 'bytearray(2 << 30)' 2> /dev/null || { echo 'error: out of memory' >&2; exit 1; }
 \t@! grep -q nothing kernel_variant.cpp || exit 0; \\
 \t  cat kernel_variant.cpp compile_flags.rsp deps/header > optimized.hsaco
 """
@@ -42,7 +48,9 @@ def project(tmp_path):
 @pytest.fixture
 def builder(project, tmp_path):
     (tmp_path / "work").mkdir()
-    return Builder(project, tmp_path / "work", 2, 60.0)
+    made = Builder(project, tmp_path / "work", 2, 60.0)
+    yield made
+    made.stop()
 
 
 def test_a_source_is_built_with_the_projects_flags_and_its_own(builder, project, tmp_path):
@@ -74,8 +82,10 @@ def test_what_does_not_compile_says_why(builder, text):
 
 def test_a_compiler_that_hangs_is_ended(project, tmp_path):
     (tmp_path / "work").mkdir()
+    builder = Builder(project, tmp_path / "work", 1, 0.5)
     with pytest.raises(NotBuiltError, match=r"within 0.5 s"):
-        Builder(project, tmp_path / "work", 1, 0.5).build(b"hang", [])
+        builder.build(b"hang", [])
+    builder.stop()
 
 
 def test_what_links_lead_to_is_read_and_never_written(project, tmp_path):
@@ -94,6 +104,7 @@ def test_what_links_lead_to_is_read_and_never_written(project, tmp_path):
         assert (tmp_path / "inc" / name.rpartition("/")[2]).read_text() == text
     assert not [path for path in (tmp_path / "work").rglob("*") if path.is_symlink()]
     assert not list((tmp_path / "work").rglob("original.cpp"))
+    builder.stop()
 
 
 def test_edits_during_an_evaluation_come_too_late(project, builder):
@@ -133,6 +144,44 @@ def test_a_build_that_runs_is_ended(project, tmp_path):
         builder.stop()
         with pytest.raises(NotBuiltError):
             build.result(30)
+
+
+COORDINATOR = """
+import sys
+from pathlib import Path
+from kerncap_stages.evaluate.building import Builder
+Builder(Path(sys.argv[1]), Path(sys.argv[2]), 1, 600.0).build(b"hang", [])
+"""
+
+
+def test_a_build_ends_with_a_coordinator_that_is_killed(project, tmp_path):
+    (tmp_path / "work").mkdir()
+    words = [sys.executable, "-P", "-c", COORDINATOR, str(project), str(tmp_path / "work")]
+    with subprocess.Popen(words) as coordinator:
+        while not (compilers := running_in(tmp_path / "work")):
+            assert coordinator.poll() is None
+            time.sleep(0.01)
+        coordinator.kill()
+    ends_at = time.monotonic() + 60
+    while compilers & running_in(tmp_path / "work"):
+        assert time.monotonic() < ends_at
+        time.sleep(0.01)
+
+
+def running_in(folder):
+    """The processes whose working folder is below this one."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(folder):
+                found.add(process.name)
+    return found
+
+
+def test_a_build_that_takes_too_much_memory_fails(builder, monkeypatch):
+    monkeypatch.setattr("kerncap_stages.evaluate.building._MAX_BUILD_BYTES", 1 << 30)
+    with pytest.raises(NotBuiltError, match="out of memory"):
+        builder.build(b"large", [])
 
 
 def test_a_folder_without_a_source_cannot_build(tmp_path):

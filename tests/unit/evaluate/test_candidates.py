@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,10 @@ def test_other_lines_are_refused(line):
     assert refused is not None
     assert refused.problem
     assert line.startswith(refused.name)
+
+
+def test_lines_of_other_systems_name_the_same_files():
+    assert read_line("a b.hsaco\r\n").path == Path("a b.hsaco")
+    assert read_line("a b.hsaco\r").path == Path("a b.hsaco\r")
+    assert read_line('{"path": "a.hsaco\\r"}\r\n').path == Path("a.hsaco\r")
+    assert read_line("\r\n") is None
