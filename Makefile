@@ -7,7 +7,7 @@ WORDS = $(value ARGS)
 # ARGS as one line for the root's bash, quoted for the shell that starts that bash.
 LINE = '$(subst ','\'',$(value ARGS))'
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-newer sanitize sweep study study-ck bench check format golden wheel schemas shell
+.PHONY: help demo test test-all test-newer test-fleet sanitize sweep study study-ck bench check format golden wheel schemas shell
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,12 +18,15 @@ demo: ## show the main job on a real HIP program: take a kernel out, edit it, ju
 test: ## build, then run all tests except slow ones (minutes; CI runs this)
 	$(IN_ROOT) test $(WORDS)
 
-test-all: ## run all tests, also the slow ones, and test-newer
+test-all: ## run all tests, also the slow ones, test-newer and test-fleet
 	$(IN_ROOT) test-all $(WORDS)
-	$(if $(WORDS),,$(MAKE) test-newer)
+	$(if $(WORDS),,$(MAKE) test-newer test-fleet)
 
 test-newer: ## test profile, capture and replay with ROCm 7.2; `make test ROCM=7.2` runs all tests with it
 	$(ROOT) run --rocm 7.2 -- python3 tools/workbench.py shell pytest tests/conformance tests/integration/hsa $(WORDS)
+
+test-fleet: ## test kc-evaluate on clusters of this machine, by Ray and by Slurm (a root and an environment of its own)
+	$(ROOT) run --rocm 6.4 --with slurm -- python3 tools/workbench.py test-fleet $(WORDS)
 
 sanitize: ## test native code under sanitizers; fuzz parts of it for five minutes each, or for ARGS=SECONDS
 	$(IN_ROOT) sanitize $(WORDS)

@@ -69,7 +69,8 @@ def _mount_sources(folder: Path) -> Path:
 class Workbench:
     """A folder in the cache for this checkout in this root: virtual environments and build folders."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fleet: bool = False) -> None:
+        """``fleet``: with Ray, in environments of their own."""
         rocm = json.loads(MARKER.read_text())["rocm"]
         # Each root has its own folder, because headers and compilers differ.
         self.folder = CACHE / "checkouts" / f"{TOP.name}-{key(str(TOP))}-rocm-{rocm}"
@@ -78,10 +79,14 @@ class Workbench:
         self.requirements = [*project["build-system"]["requires"], *package["dependencies"]]
         self.requirements += package["optional-dependencies"]["dev"]
         self.requirements += package["optional-dependencies"]["cuda"]
+        self._environments = self.folder / "fleet" if fleet else self.folder
+        if fleet:
+            self.requirements += package["optional-dependencies"]["ray"]
+            self._environments.mkdir(parents=True, exist_ok=True)
         python = Path(sys.executable).resolve()
         interpreter = (str(python), str(python.stat().st_mtime_ns))
         state = key("pinned", *self.requirements, CONSTRAINTS.read_text(), *interpreter)
-        self.pinned = self.folder / f"venv-{state}"
+        self.pinned = self._environments / f"venv-{state}"
         self.source = _mount_sources(self.folder)
         self.build = self.folder / "objects"
         self.wheels = self.folder / "wheels"
@@ -106,15 +111,17 @@ class Workbench:
     def prepare(self) -> None:
         """Make the environment, build, and install the wheel, for this command and its children."""
         if not environments.is_whole(self.pinned):
-            environments.remove_unused((*self.folder.glob("pkg-*"), *self.folder.glob("venv-*")))
+            environments.remove_unused(
+                (*self._environments.glob("pkg-*"), *self._environments.glob("venv-*"))
+            )
             say(f"virtual environment {self.pinned}")
             environments.make_pinned(self.pinned, CONSTRAINTS, self.requirements, call)
         environments.use(self.pinned)
         wheel = self._build_wheel()
         content = key("linked", _hash_content(wheel), self.pinned.name)
-        installed = self.folder / f"pkg-{content}"
+        installed = self._environments / f"pkg-{content}"
         if not environments.is_whole(installed):
-            environments.remove_unused(self.folder.glob("pkg-*"))
+            environments.remove_unused(self._environments.glob("pkg-*"))
             environments.make_installed(installed, self.pinned, wheel, call)
         environments.use(installed)
         os.environ["PATH"] = f"{installed}/bin:{os.environ['PATH']}"
@@ -216,7 +223,7 @@ def write_protocol() -> None:
 def main() -> None:
     """Do one verb of `make`. Most verbs pass the words after it to their command."""
     verb, *rest = sys.argv[1:]
-    bench = Workbench()
+    bench = Workbench(fleet=verb == "test-fleet")
     with bench.alone():
         bench.prepare()
         match verb:
@@ -231,9 +238,11 @@ def main() -> None:
         case "bench" | "sanitize":
             pass
         case "test":
-            bench.pytest(["-m", "not slow", *rest])
+            bench.pytest(["-m", "not slow and not fleet", *rest])
         case "test-all":
-            bench.pytest(rest)
+            bench.pytest(["-m", "not fleet", *rest])
+        case "test-fleet":
+            bench.pytest(["-n", "0", "-m", "fleet", "tests/integration/evaluate/test_fleet.py", *rest])
         case "demo":
             call("python", TOP / "tools/demo.py")
         case "check":

@@ -14,7 +14,15 @@ WorkersOption = Annotated[
         min=1,
         max=1024,
         help="Variants that are judged at the same time. Default: one for each GPU; on the software GPU one "
-        "for each core.",
+        "for each core; of the cluster, with --on.",
+    ),
+]
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Where variants are judged: `ray` (the cluster of RAY_ADDRESS, or of this machine), "
+        "`ray://HOST:PORT`, `slurm`, or `'slurm OPTIONS'` with options of srun. Default: on this machine.",
     ),
 ]
 RunsOption = Annotated[

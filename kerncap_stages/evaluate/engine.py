@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Protocol
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ExitCode, KerncapError
 from kerncap_stages.evaluate.building import Builder
+from kerncap_stages.evaluate.contract import Ready
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
-from kerncap_stages.evaluate.known import KnownTimes, find_verdict, make_request, publish_as_wrong
+from kerncap_stages.evaluate.known import Known, make_request, publish_as_wrong
+from kerncap_stages.evaluate.local import WorkSettings
 from kerncap_stages.evaluate.memory_limit import choose_limit
 from kerncap_stages.evaluate.pool import Pool, Wanted
 from kerncap_stages.evaluate.publishing import Publisher
 from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.record import make_evaluation
-from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.evaluate.subject import open_subject
-from kerncap_stages.evaluate.timing import replay_captured
-from kerncap_stages.evaluate.workers import count_workers
+from kerncap_stages.evaluate.tasks import Result
+from kerncap_stages.evaluate.where import open_workforce
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.evaluation import EvaluatedVariant, Evaluation, MeasuredTime, Outcome
@@ -37,15 +38,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.evaluate.candidates import Candidate
+    from kerncap_stages.evaluate.contract import Worker
     from kerncap_stages.evaluate.subject import OpenedSubject, Subject
-    from kerncap_stages.evaluate.tasks import Result
-    from kerncap_stages.evaluate.workers import WorkerProcess
     from kerncap_stages.store import Store
 
-    News = tuple[WorkerProcess, Result | None] | Entry | Exception | None
+    News = tuple[Worker, Ready | Result | None] | Entry | Exception | None
 
 _LOOK_S = 0.1
 _MAX_ATTEMPTS = 2
+_MAX_LOSSES = 5  # of nodes; then the variant that they were to judge is the likely reason
 _MAX_FAILURES = 4  # before any verdict; then the captured kernel is replayed by itself
 _BUILD_S = 600.0
 
@@ -56,7 +57,7 @@ class EvaluateSettings:
 
     workers: None: one for each GPU, or for each core on the software GPU. runs: timed runs on a device.
     max_memory_bytes: of the replays of one variant; None: a choice by the capture's size on the software GPU.
-    fresh: judge again what earlier runs judged.
+    fresh: judge again what earlier runs judged. on: where workers run, as --on says; None: on this machine.
     """
 
     judge: JudgeSettings = field(default_factory=JudgeSettings)
@@ -64,6 +65,7 @@ class EvaluateSettings:
     runs: int = 20
     max_memory_bytes: int | None = None
     fresh: bool = False
+    on: str | None = None
 
 
 class Report(Protocol):
@@ -129,7 +131,7 @@ class _Evaluator:
         self._folder = folder
         self._store: Store = subject.subject.store
         self._publisher = Publisher(self._store)
-        self._known_times = KnownTimes(self._store, subject.subject.captures, subject.machine)
+        self._known = Known(subject, fresh=settings.fresh)
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._intake: Intake | None = None
         self._entries: dict[int, Entry] = {}
@@ -137,19 +139,17 @@ class _Evaluator:
         self._described: dict[int, EvaluatedVariant] = {}
         self._failures = 0
         self._has_verdict = False
-        first = subject.first
-        self._workers = settings.workers or count_workers(
-            first.environment.backend, is_software=first.device.software
-        )
-        self._pool = Pool(
-            subject,
+        work = WorkSettings(
             settings.judge,
-            ScratchMaker(self._store, subject.roots),
-            workers=self._workers,
-            runs=settings.runs,
-            fresh=settings.fresh,
-            max_replay_bytes=choose_limit(settings.max_memory_bytes, subject.captures),
-            tell=lambda worker, result: self._news.put((worker, result)),
+            settings.runs,
+            settings.fresh,
+            choose_limit(settings.max_memory_bytes, subject.captures),
+        )
+        self._workforce = open_workforce(settings.on, subject, work, settings.workers, folder)
+        if self._workforce.machine is not None:
+            self._known.add_machine(self._workforce.machine)
+        self._pool = Pool(
+            subject, settings.judge, self._workforce, lambda worker, told: self._news.put((worker, told))
         )
 
     def run(self, candidates: Iterable[Candidate]) -> None:
@@ -157,14 +157,14 @@ class _Evaluator:
         project = self._subject.subject.project
         builder = None
         if project is not None and read_recipe(project) is not None:
-            builder = Builder(project, self._folder, self._workers, _BUILD_S)
+            builder = Builder(project, self._folder, self._workforce.builds, _BUILD_S)
         codes = self._folder / "codes"
         codes.mkdir()
         intake = self._intake = Intake(
             candidates,
             codes,
             builder,
-            self._workers,
+            self._workforce.builds,
             self._news.put,
         )
         intake.start()
@@ -186,6 +186,11 @@ class _Evaluator:
                 self._pool.end()
 
     @property
+    def _machine(self) -> str:
+        """The machine that the evaluation names: the first of several."""
+        return next(iter(self._known.machines), self._subject.machine)
+
+    @property
     def has_judged(self) -> bool:
         """Whether all is known of a variant."""
         return bool(self._described)
@@ -194,7 +199,7 @@ class _Evaluator:
         """Publish what was evaluated."""
         captures = self._subject.subject.captures
         manifest = make_evaluation(
-            self._subject, self._settings.judge.bounds, self._described, complete=complete
+            self._subject, self._settings.judge.bounds, self._machine, self._described, complete=complete
         )
         with self._store.begin_transaction() as transaction:
             digest = transaction.publish(dump(manifest), "evaluation", captures)
@@ -213,8 +218,8 @@ class _Evaluator:
         with contextlib.suppress(queue.Empty):
             while True:
                 news = self._news.get_nowait()
-                if isinstance(news, tuple) and news[1] is not None:
-                    self._take_news(*news)
+                if isinstance(news, tuple) and isinstance(news[1], Result):
+                    self._take_result(news[0], news[1])
         self._publisher.flush()
 
     def _take_entry(self, entry: Entry) -> None:
@@ -235,31 +240,28 @@ class _Evaluator:
 
     def _ask(self, entry: Entry, case: int) -> None:
         """Answer from the store, or have a worker judge the variant; one that is right may lack a time."""
-        assert entry.code is not None
-        request = make_request(self._subject.requests[case], entry.code.read_bytes(), entry.shape)
-        entry.keys[case] = request.key
-        known = None if self._settings.fresh else find_verdict(self._store, request)
-        if known is None:
-            self._pool.put(Wanted(entry, case))
-            return
-        outcome = Outcome.RIGHT if known.passed else Outcome.WRONG
-        answer = Answer(outcome, known.digest, known.reasons, code=known.code)
-        if known.passed and entry.code_digest is not None:
-            time_ = self._known_times.find(request.capture, entry.code_digest, entry.shape)
-            if time_ is None:
-                self._pool.put(Wanted(entry, case, judged=answer))
-                return
-            answer = replace(answer, time=time_)
-        self._answer(entry, case, answer)
+        known, is_all = self._known.find(entry, case)
+        if known is not None and is_all:
+            self._answer(entry, case, known)
+        else:
+            self._pool.put(Wanted(entry, case, judged=known))
 
-    def _take_news(self, worker: WorkerProcess, result: Result | None) -> None:
-        """Take a worker's result; None: it has ended."""
-        if result is None:
+    def _take_news(self, worker: Worker, told: Ready | Result | None) -> None:
+        """Take what a worker tells; None: it has ended."""
+        if isinstance(told, Ready):
+            self._pool.mark_ready(worker, told)
+            if self._known.add_machine(told.machine):
+                for wanted in self._pool.take_back():
+                    self._ask(wanted.entry, wanted.case)
+        elif told is not None:
+            self._take_result(worker, told)
+        else:
             self._publisher.flush()  # its store goes with it
-            lost, why = self._pool.bury(worker)
-            if lost is not None:
-                self._try_again(lost, why)
-            return
+            buried = self._pool.bury(worker)
+            if buried.wanted is not None:
+                self._try_again(buried.wanted, buried.why, is_lost=buried.is_lost)
+
+    def _take_result(self, worker: Worker, result: Result) -> None:
         wanted = self._pool.take(worker, result)
         entry, case = wanted.entry, wanted.case
         if result.passed is None:
@@ -274,6 +276,7 @@ class _Evaluator:
         self._has_verdict = True
         time_ = None if result.time is None else MeasuredTime.model_validate(result.time)
         outcome = Outcome.RIGHT if result.passed else Outcome.WRONG
+        assert worker.machine is not None
         if wanted.judged is not None:
             reasons = (*result.reasons, *wanted.judged.reasons)
             answer = replace(wanted.judged, outcome=outcome, time=time_, reasons=reasons)
@@ -281,33 +284,28 @@ class _Evaluator:
             return
         assert result.verdict is not None
         verdict, code = Digest(result.verdict), None if result.code is None else Digest(result.code)
-        answer = Answer(outcome, verdict, result.reasons, time_, code)
-        request = self._subject.requests[case]
-        keys = [entry.keys[case], *map(Digest, result.kept)]
+        answer = Answer(outcome, verdict, result.reasons, time_, code, worker.machine)
+        request = make_request(self._subject.requests[case], entry, worker.machine)
+        keys = [request.key, *map(Digest, result.kept)]
         if self._settings.judge.perturb:
             keys.append(request.first_key)
-        self._publisher.add(
-            worker.scratch,
-            verdict,
-            request.capture,
-            keys,
-            partial(self._answer_timed, result, entry, case, answer),
-        )
+        then = partial(self._answer_timed, result, entry, case, answer)
+        self._publisher.add(worker.source, verdict, request.capture, keys, then)
 
-    def _try_again(self, wanted: Wanted, why: str) -> None:
-        """Give a task to another worker; after that, there is no verdict.
+    def _try_again(self, wanted: Wanted, why: str, *, is_lost: bool = False) -> None:
+        """Give a task to another worker; after that, there is no verdict. ``is_lost``: its node was lost.
 
         If many fail, and there is no verdict yet, the variants may be to blame, or the device.
         Raises DeviceError or ArtifactError if the captured kernel does not replay by itself, either.
         """
         entry, case = wanted.entry, wanted.case
-        entry.attempts[case] = entry.attempts.get(case, 0) + 1
-        self._failures += 1
+        tries, most = (entry.losses, _MAX_LOSSES) if is_lost else (entry.attempts, _MAX_ATTEMPTS)
+        tries[case] = tries.get(case, 0) + 1
+        self._failures += not is_lost
         if not self._has_verdict and self._failures >= _MAX_FAILURES:
-            capture = self._subject.captures[case]
-            replay_captured(self._store, capture, self._settings.judge.timeout_s)
+            self._workforce.check(case)
             self._failures = 0
-        if entry.attempts[case] < _MAX_ATTEMPTS:
+        if tries[case] < most:
             self._pool.put(wanted, first=True)
         else:
             self._answer(entry, case, Answer(Outcome.UNJUDGED, reasons=(why,)))
@@ -316,7 +314,8 @@ class _Evaluator:
         """Answer when the verdict is in the store; if a timed run was wrong, it must not say right."""
         if result.is_wrong_when_timed and answer.verdict is not None:
             wrong = publish_as_wrong(self._store, answer.verdict, answer.reasons)
-            self._store.actions.put(entry.keys[case], wrong)
+            request = make_request(self._subject.requests[case], entry, answer.machine or self._machine)
+            self._store.actions.put(request.key, wrong)
             answer = replace(answer, verdict=wrong)
         self._answer(entry, case, answer)
 
@@ -328,7 +327,7 @@ class _Evaluator:
     def _finish(self, entry: Entry) -> None:
         """Describe and report a variant of which all is known, and those that are the same."""
         entry.is_finished = True
-        described = entry.describe(self._subject.cases)
+        described = entry.describe(self._subject.cases, self._machine)
         self._described[entry.number] = described
         if self._intake is not None:
             self._intake.release()

@@ -34,6 +34,7 @@ class Answer:
     reasons: tuple[str, ...] = ()
     time: MeasuredTime | None = None
     code: Digest | None = None
+    machine: str | None = None  # that judged it
 
 
 @dataclass
@@ -52,8 +53,8 @@ class Entry:
     shape: VariantShape | None = None
     read_at: int = 0
     answers: dict[int, Answer] = field(default_factory=dict)
-    keys: dict[int, Digest] = field(default_factory=dict)  # of the request for each case
     attempts: dict[int, int] = field(default_factory=dict)
+    losses: dict[int, int] = field(default_factory=dict)  # of nodes that were to judge it
     twins: list[Entry] = field(default_factory=list)
     same_as: int | None = None
     failed: Answer | None = None  # before it could be judged
@@ -64,8 +65,8 @@ class Entry:
         """Entries with the same one get the same verdicts."""
         return self.code_digest, self.shape
 
-    def describe(self, cases: Sequence[EvaluatedCase]) -> EvaluatedVariant:
-        """Return its record, without a rank."""
+    def describe(self, cases: Sequence[EvaluatedCase], machine: str) -> EvaluatedVariant:
+        """Return its record, without a rank. ``machine``: the evaluation's."""
         answers = [] if self.failed is not None else [self.answers[number] for number in range(len(cases))]
         outcome = self.failed.outcome if self.failed is not None else _combine(answers)
         told = (self.failed,) if self.failed is not None else answers
@@ -85,6 +86,7 @@ class Entry:
                     verdict=None if each.verdict is None else ManifestRef.to(each.verdict),
                     passed=None if each.outcome not in (Outcome.RIGHT, Outcome.WRONG) else _is_right(each),
                     time=each.time,
+                    machine=None if each.machine in (None, machine) else Digest(each.machine),
                 )
                 for each in answers
             ),

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.evaluate.tasks import Setup, Task
-from kerncap_stages.evaluate.workers import WorkerProcess, choose_gpu
+from kerncap_stages.evaluate.tasks import Task
 from kerncap_stages.validate.request import SEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kerncap_stages.evaluate.contract import Ready, Worker, Workforce
     from kerncap_stages.evaluate.entries import Answer, Entry
-    from kerncap_stages.evaluate.scratch import ScratchMaker
     from kerncap_stages.evaluate.subject import OpenedSubject
     from kerncap_stages.evaluate.tasks import Result
     from kerncap_stages.validate.request import JudgeSettings
 
-_MAX_WORKER_BYTES = 384 << 20  # Python, numpy and the capture take about 100 MiB
+_MAX_ENDED_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,18 @@ class Wanted:
     entry: Entry
     case: int
     judged: Answer | None = None
+
+
+@dataclass(frozen=True)
+class Buried:
+    """A worker that has ended: the task that it did not answer, and why it ended.
+
+    is_lost: for a reason that is not the task's.
+    """
+
+    wanted: Wanted | None
+    why: str
+    is_lost: bool
 
 
 class Seeds:
@@ -64,27 +75,19 @@ class Pool:
         self,
         subject: OpenedSubject,
         settings: JudgeSettings,
-        scratches: ScratchMaker,
-        *,
-        workers: int,
-        runs: int,
-        fresh: bool,
-        max_replay_bytes: int,
-        tell: Callable[[WorkerProcess, Result | None], None],
+        workforce: Workforce,
+        tell: Callable[[Worker, Ready | Result | None], None],
     ) -> None:
-        """``tell``: called in threads with each result, and with None when a worker has ended."""
+        """``tell``: called in threads when a worker is ready, with each result, and with None at its end."""
         self._subject = subject
-        self._settings = settings
-        self._scratches = scratches
-        self._runs = runs
-        self._fresh = fresh
-        self._max_replay_bytes = max_replay_bytes
+        self._workforce = workforce
         self._tell = tell
         self._seeds = Seeds(settings)
         self._waiting: deque[Wanted] = deque()
         self._given: dict[int, Wanted] = {}
-        self._places = list(range(workers))[::-1]
-        self._workers: list[WorkerProcess] = []
+        self._places = list(range(workforce.count))[::-1]
+        self._failed_starts: dict[int, int] = {}
+        self._workers: list[Worker] = []
         self._number = 0
 
     def put(self, wanted: Wanted, *, first: bool = False) -> None:
@@ -94,6 +97,12 @@ class Pool:
         else:
             self._waiting.append(wanted)
 
+    def take_back(self) -> list[Wanted]:
+        """Return all that no worker has begun, which is then no longer here."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
+
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits and no worker is at work."""
@@ -101,82 +110,71 @@ class Pool:
 
     def hand_out(self, read: int) -> None:
         """Give each worker that has nothing to do a task, and start workers. ``read``: variants, by now."""
-        while self._waiting:
-            worker = next((each for each in self._workers if each.task is None and not each.is_ending), None)
-            if worker is None:
-                if not self._places:
-                    return
-                worker = self._start(self._places.pop())
-            wanted = self._waiting.popleft()
-            self._number += 1
-            request = self._subject.requests[wanted.case]
-            self._given[self._number] = wanted
-            worker.give(
-                Task(
-                    number=self._number,
-                    capture=request.capture,
-                    source=request.source,
-                    code=str(wanted.entry.code),
-                    shape=None if wanted.entry.shape is None else asdict(wanted.entry.shape),
-                    seed=self._seeds.choose(wanted.entry, read),
-                    judged=wanted.judged is not None,
-                )
-            )
+        for worker in self._workers:
+            if not self._waiting:
+                return
+            if worker.machine is not None and worker.task is None and not worker.is_ending:
+                self._give(worker, self._waiting.popleft(), read)
+        coming = sum(each.machine is None for each in self._workers)
+        while self._places and coming < len(self._waiting):
+            self._workers.append(self._workforce.start(self._places.pop(), self._tell))
+            coming += 1
 
-    def take(self, worker: WorkerProcess, result: Result) -> Wanted:
+    def mark_ready(self, worker: Worker, ready: Ready) -> None:
+        """Let a worker have tasks."""
+        worker.machine = ready.machine
+
+    def take(self, worker: Worker, result: Result) -> Wanted:
         """Return what a result answers; the worker is free again, unless it ends."""
+        self._failed_starts.pop(worker.place, None)
         worker.task = None
         worker.is_ending = result.again
         return self._given.pop(result.number)
 
-    def bury(self, worker: WorkerProcess) -> tuple[Wanted | None, str]:
-        """Remove a worker that has ended. Returns the task that it did not answer, and why it ended.
+    def bury(self, worker: Worker) -> Buried:
+        """Remove a worker that has ended.
 
-        Raises DeviceError if it ended before it was ready: others would, too.
+        Raises DeviceError if no place is left where one could start.
         """
         lost = None if worker.task is None else self._given.pop(worker.task.number)
-        why = worker.explain_death()
+        why, is_lost, place = worker.explain_death(), worker.is_lost, worker.place
         self._remove(worker)
-        if not worker.is_ready:
+        if worker.machine is None or is_lost:
+            starts = self._failed_starts[place] = self._failed_starts.get(place, 0) + 1
+            if starts >= self._workforce.max_starts:
+                self._places.remove(place)
+        if not self._places and not self._workers:
             raise DeviceError(
                 why, hint="`kc-validate` of one variant says more; `kc-show --about` lists GPUs"
             )
-        return lost, why
+        return Buried(lost, why, is_lost)
 
     def end(self) -> None:
         """End all workers."""
-        for worker in self._workers[:]:
-            self._remove(worker)
+        try:
+            if self._workers:
+                with ThreadPoolExecutor(min(len(self._workers), _MAX_ENDED_AT_ONCE)) as threads:
+                    list(threads.map(self._remove, self._workers[:]))
+        finally:
+            self._workforce.end()
 
-    def _remove(self, worker: WorkerProcess) -> None:
+    def _give(self, worker: Worker, wanted: Wanted, read: int) -> None:
+        self._number += 1
+        request = self._subject.requests[wanted.case]
+        self._given[self._number] = wanted
+        worker.give(
+            Task(
+                number=self._number,
+                capture=request.capture,
+                source=request.source,
+                code=str(wanted.entry.code),
+                shape=None if wanted.entry.shape is None else asdict(wanted.entry.shape),
+                seed=self._seeds.choose(wanted.entry, read),
+                judged=wanted.judged is not None,
+            )
+        )
+
+    def _remove(self, worker: Worker) -> None:
         worker.end()
         self._workers.remove(worker)
         self._places.append(worker.place)
-
-    def _start(self, place: int) -> WorkerProcess:
-        first = self._subject.first
-        scratch = self._scratches.make()
-        setup = Setup(
-            store=str(scratch.store.root),
-            lists=scratch.is_users,
-            settings=self._settings,
-            machine=self._subject.machine,
-            runs=self._runs,
-            fresh=self._fresh,
-            max_store_bytes=scratch.max_growth_bytes,
-            max_memory_bytes=_MAX_WORKER_BYTES,
-            max_replay_bytes=self._max_replay_bytes,
-        )
-        own = choose_gpu(
-            first.environment.backend,
-            first.dispatch.device_index,
-            place,
-            is_software=first.device.software,
-        )
-        try:
-            worker = WorkerProcess(place, setup, scratch, {**os.environ, **own}, self._tell)
-        except BaseException:
-            scratch.remove()
-            raise
-        self._workers.append(worker)
-        return worker

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.store.artifacts import choose_time_ns
-from kerncap_stages.store.copying import copy_unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kerncap_stages.digest import Digest
-    from kerncap_stages.evaluate.scratch import Scratch
+    from kerncap_stages.evaluate.contract import VerdictSource
     from kerncap_stages.store import Store
 
 _MAX_PENDING = 64
@@ -33,21 +32,21 @@ class Publisher:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._pending: dict[int, tuple[Scratch, list[_Pending]]] = {}
+        self._pending: dict[int, tuple[VerdictSource, list[_Pending]]] = {}
         self._first_at: float | None = None
         self._remembered: set[Digest] = set()
         self._last_ns: int | None = None
 
     def add(
         self,
-        scratch: Scratch,
+        source: VerdictSource,
         verdict: Digest,
         capture: Digest,
         keys: Sequence[Digest],
         then: Callable[[], None],
     ) -> None:
         """Take a verdict. ``keys``: under which it is found again."""
-        _, pending = self._pending.setdefault(id(scratch), (scratch, []))
+        _, pending = self._pending.setdefault(id(source), (source, []))
         pending.append(_Pending(verdict, capture, tuple(keys), then))
         self._first_at = self._first_at or time.monotonic()
 
@@ -61,11 +60,9 @@ class Publisher:
     def flush(self) -> None:
         """Publish all verdicts that wait. Raises StoreError if the system fails to write."""
         waiting, self._pending, self._first_at = self._pending, {}, None
-        for scratch, pending in waiting.values():
-            if not scratch.is_users:
-                made = {each.verdict: (each.capture,) for each in pending}
-                first_ns = self._choose_time_ns(len(made))
-                copy_unlisted(scratch.store, list(made.items()), "validation", self._store, first_ns)
+        for source, pending in waiting.values():
+            made = {each.verdict: (each.capture,) for each in pending}
+            source.publish(made, self._store, self._choose_time_ns)
             for each in pending:
                 self._remember(each)
                 each.then()

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def make_evaluation(
-    subject: OpenedSubject, bounds: Bounds, described: Mapping[int, EvaluatedVariant], *, complete: bool
+    subject: OpenedSubject,
+    bounds: Bounds,
+    machine: str,
+    described: Mapping[int, EvaluatedVariant],
+    *,
+    complete: bool,
 ) -> Evaluation:
     """Make the manifest. ``described``: the variants of which all is known, by their numbers."""
     environment = subject.first.environment.model_copy(
@@ -39,7 +44,7 @@ def make_evaluation(
         kernel_name=subject.first.kernel.demangled_name,
         cases=subject.cases,
         environment=environment,
-        machine=Digest(subject.machine),
+        machine=Digest(machine),
         tolerance=None if bounds.is_exact else tolerance,
         complete=complete,
         variants=rank(variants),

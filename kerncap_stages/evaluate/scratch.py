@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.store import Store
-from kerncap_stages.store.copying import copy_closure
+from kerncap_stages.store.copying import copy_closure, copy_unlisted
 from kerncap_stages.store.objects import sum_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kerncap_stages.digest import Digest
 
@@ -40,6 +40,13 @@ class Scratch:
     def is_users(self) -> bool:
         """Whether it is the user's own store."""
         return self.folder is None
+
+    def publish(
+        self, made: Mapping[Digest, Sequence[Digest]], store: Store, choose_time_ns: Callable[[int], int]
+    ) -> None:
+        """Copy verdicts to the user's store, and list them; workers list those in the user's own."""
+        if not self.is_users:
+            copy_unlisted(self.store, list(made.items()), "validation", store, choose_time_ns(len(made)))
 
     def remove(self) -> None:
         """Remove the copy."""

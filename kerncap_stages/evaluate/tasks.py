@@ -5,17 +5,20 @@
     task    = one variant on one capture; the worker answers each with one result, in their order
     result  = the verdict and what it says; or why there is none
 
-A worker needs nothing but this, a store and a device: so it may as well run elsewhere.
+A worker needs nothing but this, a store and a device. ``node`` brings all three to another machine.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.request import JudgeSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VERSION = 1
 READY = b'"ready"\n'
@@ -96,9 +99,7 @@ def read_setup(line: bytes) -> Setup:
         raise ValueError(
             f"the coordinator has version {members.get('version')!r} of the protocol, not {VERSION}"
         )
-    settings = members.pop("settings")
-    bounds = Bounds(**settings.pop("bounds"))
-    return Setup(settings=JudgeSettings(bounds, **settings), **members)
+    return Setup(settings=make_judge_settings(members.pop("settings")), **members)
 
 
 def read_task(line: bytes) -> Task:
@@ -108,7 +109,15 @@ def read_task(line: bytes) -> Task:
 
 def read_result(line: bytes) -> Result:
     """Read a worker's answer."""
-    members = json.loads(line)
-    for name in ("reasons", "kept"):
-        members[name] = tuple(members[name])
-    return Result(**members)
+    return make_result(json.loads(line))
+
+
+def make_judge_settings(members: Mapping[str, Any]) -> JudgeSettings:
+    """Make settings from their members, as JSON has them."""
+    others = dict(members)
+    return JudgeSettings(Bounds(**others.pop("bounds")), **others)
+
+
+def make_result(members: Mapping[str, Any]) -> Result:
+    """Make a result from its members, as JSON has them."""
+    return Result(**{**members, "reasons": tuple(members["reasons"]), "kept": tuple(members["kept"])})

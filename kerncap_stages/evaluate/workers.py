@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from kerncap_stages.evaluate.contract import Ready
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_result, write
 from kerncap_stages.manifests.environment import Backend
 
@@ -37,17 +38,19 @@ class WorkerProcess:
         setup: Setup,
         scratch: Scratch,
         environment: Mapping[str, str],
-        tell: Callable[[WorkerProcess, Result | None], None],
+        tell: Callable[[WorkerProcess, Ready | Result | None], None],
     ) -> None:
         """Start it. ``place``: its number among the workers.
 
-        tell: called in a thread with each result, and at last with None when the process has ended.
+        tell: called in a thread when it is ready, with each result, and at last with None.
         """
         self.place = place
-        self.scratch = scratch
+        self.source = scratch
         self.task: Task | None = None
+        self.machine: str | None = None
         self.is_ending = False  # it said so, or we ended it
-        self.is_ready = False
+        self.is_lost = False  # if a process of ours dies, its task may be the reason
+        self._machine = setup.machine
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - end() closes it
         self._process = subprocess.Popen(
             _COMMAND,
@@ -82,7 +85,7 @@ class WorkerProcess:
         self._process.kill()
         self._process.wait()
         self._thread.join()
-        self.scratch.remove()
+        self.source.remove()
         self._said.close()
 
     def explain_death(self) -> str:
@@ -104,10 +107,11 @@ class WorkerProcess:
             self._input.write(line)
             self._input.flush()
 
-    def _read(self, tell: Callable[[WorkerProcess, Result | None], None]) -> None:
+    def _read(self, tell: Callable[[WorkerProcess, Ready | Result | None], None]) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as answers, contextlib.suppress(ValueError, TypeError, KeyError):
-            self.is_ready = answers.readline() == READY
+            if answers.readline() == READY:
+                tell(self, Ready(self._machine))
             for line in answers:
                 tell(self, read_result(line))
         tell(self, None)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.machine.native_paths import find_native_file
 from kerncap_stages.machine.softgpu import fall_back
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _PREFIXES = ("HSA_", "HIP_", "ROCR_", "CUDA_", "GPU_", "AMD_", "KERNCAP_SOFTGPU_")
 _DRIVER_FILES = (
@@ -23,15 +27,19 @@ _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/rocm/lib")
 _NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
 
 
-def identify_machine(architecture: str) -> str:
+def identify_machine(architecture: str, ignored: Collection[str] = ()) -> str:
     """Return a digest that changes when another device, driver, runtime or replayer would run a capture.
 
-    architecture: of the device that the capture was taken on.
+    architecture: of the device that the capture was taken on. ignored: variables that do not count.
     """
     parts: list[str] = [os.uname().release]
     environment = {**os.environ, **fall_back(os.environ, architecture)}
     preloaded = environment.get("LD_PRELOAD", "")
-    parts += [f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(_PREFIXES)]
+    parts += [
+        f"{name}={value}"
+        for name, value in sorted(environment.items())
+        if name.startswith(_PREFIXES) and name not in ignored
+    ]
     parts.append(preloaded)
     parts += [_read_text(Path(path)) for path in _DRIVER_FILES]
     nodes = Path(_DEVICE_FILES[0])

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-_PREFIX = "kerncap-stages-"
+PREFIX = "kerncap-stages-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _swept: set[Path] = set()  # by this process
@@ -31,7 +31,7 @@ class TemporaryFolder:
             remove_stale(place)
         locked = False
         while not locked:  # before it is locked, another process may remove it as stale
-            self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}-", dir=place))
+            self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-", dir=place))
             try:
                 self._fd = os.open(self.path, _FOLDER)
             except FileNotFoundError:
@@ -58,7 +58,7 @@ def remove_stale(place: Path) -> None:
     """Remove the folders that killed processes of this user left; those that cannot be opened stay."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX):
+            if entry.name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     _remove_if_stale(Path(entry.path))
 

@@ -51,6 +51,9 @@ class CaseResult(Frozen):
     verdict: ManifestRef | None = Field(description="none: there is no verdict")
     passed: bool | None
     time: MeasuredTime | None = Field(default=None, description="none: the variant is wrong, or not timed")
+    machine: Digest | None = Field(
+        default=None, description="where it was judged; none: on the evaluation's machine"
+    )
 
 
 class OwnLaunch(Frozen):

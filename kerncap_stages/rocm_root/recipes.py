@@ -102,6 +102,14 @@ BLAS = Layer(
     size_gib=8.0,
 )
 
+# What `make test-fleet` runs a cluster of several nodes with.
+SLURM = Layer(
+    name="slurm",
+    packages=("slurm-client", "slurmctld", "slurmd"),
+    supported={"slurmctld": ("23", "99"), "slurmd": ("23", "99")},
+    size_gib=2.8,
+)
+
 RECIPES = {
     recipe.rocm: recipe
     for recipe in (
@@ -121,7 +129,7 @@ RECIPES = {
             llvm="21",
             size_gib=2.5,
             snapshot="20261030T080000Z",
-            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS, BLAS)},
+            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS, BLAS, SLURM)},
         ),
         Recipe(
             rocm="7.2",

@@ -8,12 +8,12 @@ import json
 import shlex
 import sys
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from kerncap_stages.cli.artifacts import find_capture, find_captures, list_for_user
 from kerncap_stages.cli.console import emit, open_messages, say
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
-from kerncap_stages.errors import ArtifactNotFound, ExitCode, UsageError
+from kerncap_stages.errors import ArtifactNotFound, ExitCode, StoreError, UsageError
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
 from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
 from kerncap_stages.evaluate.subject import Subject
@@ -27,6 +27,7 @@ from kerncap_stages.validate.request import make_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from io import FileIO
     from pathlib import Path
 
     from kerncap_stages.evaluate.candidates import Candidate
@@ -48,6 +49,7 @@ class EvaluateArguments:
     held_out: tuple[str, ...]
     judge: JudgeSettings
     workers: int | None
+    on: str | None
     runs: int
     max_memory_mib: int | None
     fresh: bool
@@ -69,19 +71,19 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         runs=arguments.runs,
         max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
         fresh=arguments.fresh,
+        on=arguments.on,
     )
     interrupted: EvaluationInterrupted | None = None
-    with open_lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
+    with Lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
 
         def report(number: int, variant: EvaluatedVariant) -> None:
             shown.add(variant)
-            if lines is not None:
-                members = {"number": number, **variant.model_dump(mode="json")}
-                lines.write(json.dumps(members) + "\n")
-                lines.flush()
+            lines.write({"number": number, **variant.model_dump(mode="json")})
 
         try:
-            digest, evaluation = run_evaluate(subject, candidates, settings, report)
+            # Ray prints what it has to say, and standard output is for the digest.
+            with contextlib.redirect_stdout(sys.stderr):
+                digest, evaluation = run_evaluate(subject, candidates, settings, report)
         except EvaluationInterrupted as error:
             interrupted = error
             digest, evaluation = error.digest, error.evaluation
@@ -149,20 +151,41 @@ def _chain(before: list[Candidate], flags: list[str], after: list[Candidate]) ->
     yield from after
 
 
-@contextlib.contextmanager
-def open_lines(path: Path | None) -> Iterator[IO[str] | None]:
-    """Open the file of ``--lines`` for a ``with`` block. Raises UsageError if it cannot be written."""
-    if path is None:
-        yield None
-        return
-    try:
-        file = path.open("w", encoding="ascii")
-    except OSError as error:
-        raise UsageError(
-            f"--lines {path}: {error.strerror}", hint="name a file that you can write"
-        ) from error
-    with file:
-        yield file
+class Lines:
+    """Writes an object for each variant to the file of --lines; nothing without one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file: FileIO | None = None
+        if path is not None:
+            try:
+                self._file = path.open("wb", buffering=0)
+            except OSError as error:
+                raise UsageError(
+                    f"--lines {path}: {error.strerror}", hint="name a file that you can write"
+                ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, members: dict[str, Any]) -> None:
+        """Write a line. If its reader has ended, the evaluation goes on without it."""
+        rest = memoryview(json.dumps(members).encode("ascii") + b"\n")
+        try:
+            while self._file is not None and rest:
+                rest = rest[self._file.write(rest) :]
+        except BrokenPipeError:
+            say("note: the program that reads --lines has ended; the evaluation goes on")
+            self._file = None
+        except OSError as error:
+            raise StoreError(
+                f"--lines {self._path}: {error.strerror}",
+                hint="what was judged is in the store: run it again",
+            ) from error
 
 
 def show_ranks(evaluation: Evaluation) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import shlex
+import sys
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import list_for_user
 from kerncap_stages.cli.console import emit, say
-from kerncap_stages.cli.flows.evaluate import find_subject, open_lines, show_ranks
+from kerncap_stages.cli.flows.evaluate import Lines, find_subject, show_ranks
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
 from kerncap_stages.errors import AnswerIsNo, ExitCode, UsageError
 from kerncap_stages.evaluate.session import EvaluateSettings
@@ -52,6 +53,7 @@ class TuneArguments:
     held_out: tuple[str, ...]
     judge: JudgeSettings
     workers: int | None
+    on: str | None
     runs: int
     max_memory_mib: int | None
     apply: bool
@@ -81,6 +83,7 @@ def tune_project(store_folder: Path | None, arguments: TuneArguments) -> ExitCod
             workers=arguments.workers,
             runs=arguments.runs,
             max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
+            on=arguments.on,
         ),
         trials=arguments.trials,
         jobs=arguments.jobs,
@@ -90,14 +93,17 @@ def tune_project(store_folder: Path | None, arguments: TuneArguments) -> ExitCod
     )
     interrupted = False
     total = min(arguments.trials, space.size)
-    with open_lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
+    with Lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
 
         def report(number: int, configuration: dict[str, object], variant: EvaluatedVariant) -> None:
             shown.add(variant)
-            _write_line(lines, number, configuration, variant)
+            members = variant.model_dump(mode="json")
+            lines.write({"number": number, "parameters": configuration, **members})
 
         try:
-            tuned = run_tune(subject, space, settings, report)
+            # Ray prints what it has to say, and standard output is for the digest.
+            with contextlib.redirect_stdout(sys.stderr):
+                tuned = run_tune(subject, space, settings, report)
         except TuningInterrupted as error:
             interrupted, tuned = True, error.tuned
     _show(tuned, arguments)
@@ -122,15 +128,6 @@ def _open_project(store_folder: Path | None, project: str, held_out: tuple[str, 
             hint="give the folder that kc-generate made",
         )
     return subject, subject.project
-
-
-def _write_line(
-    lines: IO[str] | None, number: int, configuration: dict[str, object], variant: EvaluatedVariant
-) -> None:
-    if lines is not None:
-        members = {"number": number, "parameters": configuration, **variant.model_dump(mode="json")}
-        lines.write(json.dumps(members) + "\n")
-        lines.flush()
 
 
 def _show(tuned: Tuned, arguments: TuneArguments) -> None:

@@ -193,3 +193,37 @@ def test_a_terminal_gets_better_ones_only(stages, variants):
     assert "half.hsaco" not in shown
     assert "faster.hsaco" in shown
     assert "3 variants: 2 right, 1 wrong" in shown
+
+
+def test_a_reader_of_lines_that_ends_early_does_not_end_the_evaluation(stages, variants):
+    folder = variants("right", "half", "faster")
+    words = " ".join([*executable("evaluate"), "@capture", str(folder)])
+    done = subprocess.run(
+        ["bash", "-c", f"{words} --json --lines >(exec true) && sleep 0"],
+        env=stages.environment, cwd=stages.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["variants"]) == 3
+    assert "3 variants: 2 right, 1 wrong" in done.stderr
+
+
+def test_lines_on_a_full_disk_are_an_error_and_what_was_judged_stays(stages, variants):
+    done = stages.run("evaluate", "@capture", variants("right"), "--lines", "/dev/full").must(3)
+    assert "--lines /dev/full: No space left" in done.err
+    again = stages.run("evaluate", "@capture", variants("right"), "--json").must().manifest
+    assert outcomes(again) == {"right.hsaco": "right"}
+
+
+def test_nothing_is_left_in_the_temporary_folder_after_an_interrupt(stages, variants):
+    folder = variants("right", "for_ever")
+    place = stages.folder / "temporary"
+    place.mkdir()
+    process = subprocess.Popen(
+        [*executable("evaluate"), "@capture", str(folder), "--workers", "2"],
+        env={**stages.environment, "TMPDIR": str(place)}, cwd=stages.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr.readline().startswith("right")
+    process.terminate()
+    process.communicate(timeout=60)
+    assert list(place.iterdir()) == []

@@ -14,6 +14,7 @@ import pytest
 
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.evaluate import engine as engine_module
+from kerncap_stages.evaluate import local as local_module
 from kerncap_stages.evaluate import workers as workers_module
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
 from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
@@ -171,14 +172,14 @@ def test_a_device_that_never_works_ends_it(evaluate, monkeypatch):
     def fail(*_):
         raise DeviceError("the captured kernel does not replay")
 
-    monkeypatch.setattr(engine_module, "replay_captured", fail)
+    monkeypatch.setattr(local_module, "replay_captured", fail)
     with pytest.raises(DeviceError, match="does not replay"):
         evaluate({f"{number}.hsaco": f"no device {number}" for number in range(20)})
 
 
 def test_variants_that_kill_workers_do_not_end_it_while_the_captured_kernel_replays(evaluate, monkeypatch):
     replays = []
-    monkeypatch.setattr(engine_module, "replay_captured", lambda *_: replays.append(1))
+    monkeypatch.setattr(local_module, "replay_captured", lambda *_: replays.append(1))
     said = {f"{number}.hsaco": f"dies {number}" for number in range(5)} | {"right.hsaco": "right 5"}
     _, made = evaluate(said, workers=1)
     assert [each.outcome.value for each in made.variants] == ["unjudged"] * 5 + ["right"]
