@@ -19,9 +19,12 @@ def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
     folder = STUDIES / request.param
     monkeypatch.syspath_prepend(STUDIES / "common")
     monkeypatch.syspath_prepend(folder)
+    names = ("page", "pages", "plots")  # benchmarks/ has modules of these names, too
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     yield folder, importlib.import_module("page")
-    for name in ("page", "pages", "plots"):
+    for name in names:
         sys.modules.pop(name, None)
+    sys.modules.update(others)
 
 
 def test_page_and_pictures_are_what_the_results_give(study: Any) -> None:

@@ -106,7 +106,7 @@ def test_tuples_with_names_and_without_elements(with_triton, make_project, tmp_p
 def test_parameters_and_files_that_an_edit_adds(with_triton, make_project):
     project = make_project("add_kernel", PROGRAMS / "kernels.py", "add")
     variant = project / "kernel_variant.py"
-    variant.write_text("from added import more\n" + variant.read_text())
+    edit(variant, "import triton\n", "import triton\nfrom added import more\n")
     (project / "added.py").write_text(
         "import triton\n\n@triton.jit\ndef more(x, count):\n    return x + count\n"
     )

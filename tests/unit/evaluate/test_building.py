@@ -203,8 +203,10 @@ def test_what_a_check_of_the_makefile_says_is_the_reason(project, tmp_path):
     )
     write_record(project)
     (tmp_path / "work").mkdir()
+    builder = Builder(project, tmp_path / "work", 1, 60.0)
     with pytest.raises(NotBuiltError, match=r"^optimized.hsaco has no kernel k$"):
-        Builder(project, tmp_path / "work", 1, 60.0).build(b"mine\n", [])
+        builder.build(b"mine\n", [])
+    builder.stop()
 
 
 def test_flags_that_a_winner_added_can_be_left_out_and_the_launch_is_returned(project, tmp_path):
@@ -225,3 +227,4 @@ def test_flags_that_a_winner_added_can_be_left_out_and_the_launch_is_returned(pr
     assert code == b'"-O3"\n'  # as in the project: only ``build`` writes flags
     assert shape.block_work_items == (64, 1, 1)
     assert builder.build(b"mine\n", ["-DA"]) == b'compile_flags.rsp"-DA"\n'
+    builder.stop()
