@@ -62,6 +62,8 @@ _UNSAFE_PREFIXES = (
     *("--hipspv-pass-plugin", "--ptxas-path", "--driver-mode", "-clang:", "--rsp-quoting"),
     *("--offload-arch-tool", "-fthinlto-distributor", "-fthin-link-bitcode", "-module-dependency-dir"),
     *("-gen-reproducer", "--symbol-graph-dir", "-dumpdir", "-index-"),
+    # Modules are written to a cache of the user's; another assembler is looked for on PATH.
+    *("-fmodules", "-fno-integrated-as", "-no-integrated-as"),
 )
 # Of words that are passed to clang's front end: outputs, which the rebuild names itself.
 _INNER_DROPPED = split_words(

@@ -45,6 +45,8 @@ def test_outputs_targets_and_the_hosts_link_are_left_out(words):
         ("-fplugin=/x.so",),
         ("-fpass-plugin=/x.so",),
         ("-fplugin-arg-x-y",),
+        ("-fmodules",),
+        ("-fno-integrated-as",),
         ("-Xclang", "-load", "-Xclang", "/x.so"),
         ("-Xclang", "-mllvm", "-Xclang", "-load=/x.so"),
         ("-Xclang", "-add-plugin", "-Xclang", "x"),
