@@ -43,9 +43,14 @@ template <class Op>
   }
 }
 
-inline void note_atomic(WaveContext& wave, std::uint64_t va, unsigned size_bytes) noexcept {
-  wave.worker->memory.note_read(va, size_bytes);
-  wave.worker->memory.note_write(va, size_bytes);
+template <class Op>
+inline constexpr bool k_may_not_write = requires(typename Op::Word word) { Op::writes(word, word, word); };
+
+// Before the operation; what may not write at all is noted as a write once it has.
+template <class Op>
+inline void note_atomic(WaveContext& wave, std::uint64_t va) noexcept {
+  wave.worker->memory.note_read(va, sizeof(typename Op::Word));
+  if constexpr (!k_may_not_write<Op>) wave.worker->memory.note_write(va, sizeof(typename Op::Word));
 }
 
 // All lanes at one word, as counters and reductions have it: the whole wave's turn is worked out in a register and put in
@@ -61,22 +66,29 @@ template <class Op>
   }
   std::byte* host = wave.worker->memory.host(va, sizeof(Word), Rights::read | Rights::write);
   if (host == nullptr) [[unlikely]] return stop_at(wave, in, va, first, AccessKind::atomic, sizeof(Word));
-  if (wave.worker->memory.is_recorded()) [[unlikely]] note_atomic(wave, va, sizeof(Word));
+  if (wave.worker->memory.is_recorded()) [[unlikely]] note_atomic<Op>(wave, va);
   // The old values may replace the operands, and the exchange may have to be tried again.
   alignas(64) Word before[k_lanes];
   const std::atomic_ref<Word> at(*reinterpret_cast<Word*>(host));
   Word old = at.load(std::memory_order_relaxed);
   Word next;
+  [[maybe_unused]] bool has_written;
   do {
     next = old;
+    has_written = false;
     for (std::uint64_t rest = lanes.mask; rest != 0; rest &= rest - 1) {
       const unsigned lane = first_lane(rest);
       before[lane] = next;
       Word b{};
       if constexpr (Op::k_operands == 2) b = get_word<Word>(operands.second, lane);
-      next = Op::next(next, get_word<Word>(operands.first, lane), b);
+      const Word a = get_word<Word>(operands.first, lane);
+      if constexpr (k_may_not_write<Op>) has_written |= Op::writes(next, a, b);
+      next = Op::next(next, a, b);
     }
   } while (!at.compare_exchange_weak(old, next, std::memory_order_relaxed));
+  if constexpr (k_may_not_write<Op>) {
+    if (has_written && wave.worker->memory.is_recorded()) [[unlikely]] wave.worker->memory.note_write(va, sizeof(Word));
+  }
   if (operands.old != nullptr) {
     for_each_lane(lanes.mask, [&](unsigned lane) { set_word(operands.old, lane, before[lane]); });
   }
@@ -103,11 +115,14 @@ template <class Op>
     }
     std::byte* host = memory.host(va, sizeof(Word), Rights::read | Rights::write);
     if (host == nullptr) [[unlikely]] return stop_at(wave, in, va, lane, AccessKind::atomic, sizeof(Word));
-    if (memory.is_recorded()) [[unlikely]] note_atomic(wave, va, sizeof(Word));
+    if (memory.is_recorded()) [[unlikely]] note_atomic<Op>(wave, va);
     const Word a = get_word<Word>(operands.first, lane);
     Word b{};
     if constexpr (Op::k_operands == 2) b = get_word<Word>(operands.second, lane);
     const Word old = apply_atomic<Op>(host, a, b);
+    if constexpr (k_may_not_write<Op>) {
+      if (memory.is_recorded() && Op::writes(old, a, b)) [[unlikely]] memory.note_write(va, sizeof(Word));
+    }
     if (operands.old != nullptr) set_word(operands.old, lane, old);
   }
   return Flow::next;

@@ -61,6 +61,8 @@ template <class T> struct Dec : OneOperand<T> {
 };
 // Memory atomics hold the new value in the low half of their data, DS opcodes the value to compare.
 template <class T> struct CompareSwap : TwoOperands<T> {
+  // Whether it writes at all; all other operations always do.
+  static bool writes(T old, T, T b) noexcept { return old == b; }
   static T next(T old, T a, T b) noexcept { return old == b ? a : old; }
   static T fetch(std::atomic_ref<T> at, T a, T b) noexcept {
     at.compare_exchange_strong(b, a, std::memory_order_relaxed);

@@ -15,14 +15,20 @@ template <Rights k_wanted, AccessKind k_access, class CopyByte>
 bool bytewise(WaveContext& wave, const Instruction& in, const ScratchLanes& scratch, unsigned size_bytes,
               CopyByte&& copy_byte) noexcept {
   const std::uint32_t row_bytes = k_lanes * 4U;
+  Translation& memory = wave.worker->memory;
+  const bool is_recorded = is_scratch_recorded(wave, scratch);
   for (std::uint64_t rest = scratch.lanes.mask; rest != 0; rest &= rest - 1) {
     const unsigned lane = first_lane(rest);
     for (unsigned i = 0; i < size_bytes; ++i) {
       const std::uint64_t va = swizzle(scratch.lanes.base, scratch.lanes.low(lane) + i, lane, row_bytes);
-      std::byte* host = wave.worker->memory.host(va, 1, k_wanted);
+      std::byte* host = memory.host(va, 1, k_wanted);
       if (host == nullptr) {
         stop_at(wave, in, va, lane, k_access, size_bytes);
         return false;
+      }
+      if (is_recorded) [[unlikely]] {
+        if constexpr (k_access == AccessKind::write) memory.note_write(va, 1);
+        else memory.note_read(va, 1);
       }
       copy_byte(host, bounce_place(wave)(lane) + i);
     }
@@ -30,7 +36,21 @@ bool bytewise(WaveContext& wave, const Instruction& in, const ScratchLanes& scra
   return true;
 }
 
+// Where each lane's dword of a row lies.
+constexpr Row k_lane_dwords = [] {
+  Row row{};
+  for (unsigned i = 0; i < k_lanes; ++i) row.lane[i] = 4 * i;
+  return row;
+}();
+
 }  // namespace
+
+void note_uniform(WaveContext& wave, std::uint64_t va, std::uint64_t mask, unsigned rows, unsigned piece_bytes,
+                  bool is_write) noexcept {
+  for (unsigned i = 0; i < rows; ++i) {
+    note_access(wave, {va + std::uint64_t{i} * k_lanes * 4U, &k_lane_dwords, 0, mask}, piece_bytes, is_write);
+  }
+}
 
 ScratchPlan plan_scratch(WaveContext& wave, const Instruction& in, const ScratchLanes& scratch, unsigned size_bytes,
                          AccessKind access) noexcept {

@@ -37,6 +37,18 @@ struct ScratchPlan {
 [[nodiscard]] bool put_misaligned(WaveContext& wave, const Instruction& in, const ScratchLanes& scratch,
                                   unsigned size_bytes) noexcept;
 
+// Whether accesses have to be noted for whoever records them. A wave's own scratch memory is no captured memory. But where
+// its address is in registers, a program may set them to any address.
+[[nodiscard]] inline bool is_scratch_recorded(const WaveContext& wave, const ScratchLanes& scratch) noexcept {
+  if (!wave.worker->memory.is_recorded()) return false;
+  const std::uint64_t own_bytes = std::uint64_t{wave.scratch_size_bytes_per_lane} * k_lanes;
+  const std::uint64_t begin = scratch.lanes.base - wave.scratch_base;  // wraps around below it
+  return begin > own_bytes || std::uint64_t{scratch.limit_bytes} * k_lanes > own_bytes - begin;
+}
+// Notes accesses to `rows` rows; va: where lane 0 has its piece of the first row.
+void note_uniform(WaveContext& wave, std::uint64_t va, std::uint64_t mask, unsigned rows, unsigned piece_bytes,
+                  bool is_write) noexcept;
+
 // The piece of an Element that lies within one dword, and their number.
 template <class Element>
 struct ScratchPiece {
@@ -56,6 +68,9 @@ template <class Element>
     const std::uint64_t va = scratch.lanes.base + std::uint64_t{plan.offset / 4} * plan.row_bytes;
     const std::byte* host = wave.worker->memory.host(va, std::uint64_t{plan.row_bytes} * Element::k_rows, Rights::read);
     if (host != nullptr) [[likely]] {
+      if (is_scratch_recorded(wave, scratch)) [[unlikely]] {
+        note_uniform(wave, va + plan.offset % 4, mask, Element::k_rows, Piece::k_size, false);
+      }
       const auto at = reinterpret_cast<std::uintptr_t>(host);
       if constexpr (Piece::k_size == 4) {
         for (unsigned i = 0; i < Element::k_rows; ++i) read_row(at + std::uintptr_t{i} * plan.row_bytes, mask, to[i]);
@@ -86,6 +101,9 @@ template <class Element>
     const std::uint64_t va = scratch.lanes.base + std::uint64_t{plan.offset / 4} * plan.row_bytes;
     std::byte* host = wave.worker->memory.host(va, std::uint64_t{plan.row_bytes} * Element::k_rows, Rights::write);
     if (host != nullptr) [[likely]] {
+      if (is_scratch_recorded(wave, scratch)) [[unlikely]] {
+        note_uniform(wave, va + plan.offset % 4, mask, Element::k_rows, Piece::k_size, true);
+      }
       const auto at = reinterpret_cast<std::uintptr_t>(host);
       if constexpr (Piece::k_size == 4) {
         for (unsigned i = 0; i < Element::k_rows; ++i) write_row(at + std::uintptr_t{i} * plan.row_bytes, mask, from[i]);

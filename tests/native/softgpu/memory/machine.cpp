@@ -15,6 +15,20 @@ void map(AddressSpace& space, std::uint64_t va, std::vector<std::uint8_t>& bytes
   space.map({va, va + bytes.size(), reinterpret_cast<std::uint64_t>(bytes.data()) - va, rights});
 }
 
+// A range for each byte would be too many ranges.
+constexpr std::uint64_t k_watched_bytes = 64;
+
+// How many of these bytes lie in each watched range, each once.
+std::vector<std::uint64_t> count(std::vector<std::uint64_t> bytes, std::size_t ranges) {
+  std::ranges::sort(bytes);
+  std::vector<std::uint64_t> counts(ranges);
+  for (auto at = bytes.begin(), end = std::unique(bytes.begin(), bytes.end()); at != end; ++at) {
+    const bool is_scratch = *at >= k_scratch_va;
+    ++counts[is_scratch ? (k_memory_bytes + *at - k_scratch_va) / k_watched_bytes : (*at - k_memory_va) / k_watched_bytes];
+  }
+  return counts;
+}
+
 }  // namespace
 
 Machine::Machine(Target target_, unsigned seed) : target(target_), m_random(seed) {
@@ -26,6 +40,11 @@ Machine::Machine(Target target_, unsigned seed) : target(target_), m_random(seed
   map(m_space, k_read_only_va, m_read_only, Rights::read);
   m_scratch.resize(k_scratch_bytes_per_lane * k_lanes);
   map(m_space, k_scratch_va, m_scratch, Rights::read | Rights::write);
+  const auto watch = [&](std::uint64_t begin, std::uint64_t end) {
+    for (; begin < end; begin += k_watched_bytes) m_watched.push_back({begin, begin + k_watched_bytes});
+  };
+  watch(k_memory_va, k_memory_va + k_memory_bytes);
+  watch(k_scratch_va, k_scratch_va + m_scratch.size());
   m_lds.resize(k_lds_bytes);
   m_vgpr.resize(k_registers);
   m_agpr.resize(k_registers);
@@ -128,12 +147,29 @@ Fault Machine::run(const Code& code, State& state) {
   }
   load(state);
   const AddressSpace::View view(m_space);
+  m_record.emplace(m_watched);
   m_worker->memory.begin_slice(m_space, view);
+  m_worker->memory.record(&*m_record);
   const Flow flow = instruction->handler(wave, *instruction);
+  m_worker->memory.record(nullptr);
   m_worker->memory.end_slice();
   if ((flow == Flow::fault) != (wave.fault.kind != FaultKind::none)) fail("fault and flow disagree");
   read_back(state);
   return wave.fault;
+}
+
+void Machine::check_record(const std::vector<std::uint64_t>& read, const std::vector<std::uint64_t>& written,
+                           const char* what) const {
+  const std::vector<std::uint64_t> wanted_reads = count(read, m_watched.size()), wanted_writes = count(written, m_watched.size());
+  const std::vector<AccessRecord::Count> got = m_record->counts();
+  for (std::size_t i = 0; i < m_watched.size(); ++i) {
+    if (m_watched[i].begin >= wave.scratch_base && m_watched[i].begin < wave.scratch_base + m_scratch.size()) continue;
+    if (got[i].read_bytes == wanted_reads[i] && got[i].written_bytes == wanted_writes[i]) continue;
+    return fail("%s: of the 64 bytes at %#llx %llu were recorded as read and %llu as written, not %llu and %llu", what,
+                static_cast<unsigned long long>(m_watched[i].begin), static_cast<unsigned long long>(got[i].read_bytes),
+                static_cast<unsigned long long>(got[i].written_bytes), static_cast<unsigned long long>(wanted_reads[i]),
+                static_cast<unsigned long long>(wanted_writes[i]));
+  }
 }
 
 State Machine::random_state() {

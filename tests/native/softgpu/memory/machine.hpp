@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "softgpu/exec/handler_table.hpp"
 #include "softgpu/exec/wave_lanes.hpp"
 #include "softgpu/isa/decoder.hpp"
+#include "softgpu/memory/access_record.hpp"
 
 namespace kerncap::softgpu::test {
 
@@ -57,6 +59,15 @@ class Machine {
   // Loads `state` into the machine, executes, reads it back; the answer's kind is none unless it stopped.
   Fault run(const Code& code, State& state);
 
+  // Compares the accesses that were recorded in the last run with the addresses of the bytes that should have been; a byte
+  // may be named several times.
+  // A wave's own scratch memory does not count: nobody asks for it.
+  void check_record(const std::vector<std::uint64_t>& read, const std::vector<std::uint64_t>& written, const char* what) const;
+  void check_transfer(bool is_load, const std::vector<std::uint64_t>& named, const char* what) const {
+    const std::vector<std::uint64_t> none;
+    check_record(is_load ? named : none, is_load ? none : named, what);
+  }
+
   // Calls measure(once) with the state loaded; once() executes the instruction and aborts when it stops.
   template <class Measure>
   void repeat(const Instruction& instruction, const State& state, Measure&& measure) {
@@ -87,6 +98,8 @@ class Machine {
   std::vector<Row> m_vgpr, m_agpr;
   Instruction m_instruction;
   std::array<std::array<Row, 2>, 4> m_constants;
+  std::vector<AccessRange> m_watched;  // the GPU memory and the scratch memory
+  std::optional<AccessRecord> m_record;
 };
 
 // Prints and counts; main() returns failures() != 0.

@@ -68,6 +68,25 @@ inline void expect_transfer(const Transfer& transfer, std::uint64_t mask, const 
   }
 }
 
+// Collects the address of each byte of GPU or scratch memory that a place names; null and the LDS have none.
+class Addresses {
+ public:
+  std::uint8_t* note(const State& state, std::uint8_t* at) {
+    if (const auto offset = offset_in(state.memory, at)) m_addresses.push_back(k_memory_va + *offset);
+    if (const auto offset = offset_in(state.scratch, at)) m_addresses.push_back(k_scratch_va + *offset);
+    return at;
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& all() const { return m_addresses; }
+
+ private:
+  static std::optional<std::uint64_t> offset_in(const std::vector<std::uint8_t>& bytes, const std::uint8_t* at) {
+    if (at < bytes.data() || at >= bytes.data() + bytes.size()) return std::nullopt;
+    return static_cast<std::uint64_t>(at - bytes.data());
+  }
+
+  std::vector<std::uint64_t> m_addresses;
+};
+
 // The new value of an atomic, from the operation's name: "add", "smin", "cmpswap", "add_f32" … For DS opcodes, `a` is data0
 // and `b` data1; for memory `a` is the first and `b` the second half of the data.
 std::uint64_t expect_atomic(const std::string& operation, unsigned size_bytes, std::uint64_t old, std::uint64_t a,

@@ -51,6 +51,7 @@ struct AtomicTrial {
     const unsigned result = opcode.format == Format::mubuf ? k_data : k_result;
     const std::uint64_t mask = before.sgpr[k_exec] | (std::uint64_t{before.sgpr[k_exec + 1]} << 32);
     const auto& source = fields.acc ? before.agpr : before.vgpr;
+    Addresses read, written;
     for (unsigned lane = 0; lane < k_lanes; ++lane) {
       if (((mask >> lane) & 1) == 0) continue;
       const auto word = [&](unsigned first) {
@@ -62,6 +63,10 @@ struct AtomicTrial {
         std::memcpy(&old, at, size);
         const std::uint64_t value = expect_atomic(operation, size, old, word(k_data), b, flush);
         std::memcpy(at, &value, size);
+        for (unsigned i = 0; i < size; ++i) {
+          read.note(expected, at + i);
+          if (operation != "cmpswap" || old == b) written.note(expected, at + i);
+        }
       }
       if (!returns) continue;
       for (unsigned i = 0; i < size / 4; ++i) file[result + i].lane[lane] = static_cast<std::uint32_t>(old >> (32 * i));
@@ -70,7 +75,7 @@ struct AtomicTrial {
     const Fault fault = m.run(m.encode(opcode, fields), got);
     const std::string what = std::string(name(m.target)) + " " + std::string(opcode.mnemonic);
     if (fault) fail("%s: %s", what.c_str(), describe(fault).c_str());
-    else same(got, expected, what.c_str());
+    else if (same(got, expected, what.c_str())) m.check_record(read.all(), written.all(), what.c_str());
   }
 };
 
