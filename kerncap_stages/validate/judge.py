@@ -26,7 +26,7 @@ from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, Expectation, UnexpectedWrites
+from kerncap_stages.validate.evidence import Comparison, Expectation
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
@@ -52,6 +52,7 @@ from kerncap_stages.validate.nondeterminism import (
 )
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
+from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -154,7 +155,8 @@ class Judge:
         """Judge a variant by its run from the captured state; also returns the outputs expected there."""
         if run.relocated_words:
             judgement = judgement.note(describe_relocation(run.relocated_words))
-        judgement = self._unexpected.judge(judgement, self._captured, run, golden)
+        repeats = self._plan_repeats(is_perturbed=False)
+        judgement = self._unexpected.judge(judgement, self._captured, run, golden, repeats)
         golden, notes = exclude_host_writes(self._store, self._capture, golden, run, self._baselines.run)
         wanted = Expectation(self._captured, golden, self._settings.bounds)
         judgement = self._comparison.judge_outputs(judgement.note(*notes), wanted, run)
@@ -280,7 +282,7 @@ class Judge:
         )
         if not run.completed:
             return judgement.fail(f"from a perturbed pre-state the variant {run.ending}")
-        judgement = self._unexpected.judge(judgement, start, run, baseline.outputs)
+        judgement = self._unexpected.judge(judgement, start, run, baseline.outputs, repeats)
         bounds = self._settings.bounds
         is_strong = any(trial.perturbation is Perturbation.STRONG for trial in start.trials)
         if bounds.atol is not None and not is_strong:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,7 +56,8 @@ class Run:
     differing: tuple[Mapping[int, MemoryRef], ...] = ()  # outputs of the first few of these
     ran_once: str = ""  # why there are no further runs, if some were requested
     unsettled: bool = False  # its own variables still changed in the last further run
-    writes: frozenset[int] | None = None  # numbers of the watched ranges that it wrote; None: not known
+    # Numbers of the watched ranges that it and the further runs wrote; None: not known.
+    writes: frozenset[int] | None = None
     in_turn: bool = False  # in a process that had run from another state before
 
     @property
@@ -185,8 +185,8 @@ class ProcessReplayer:
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
             runs = [self._store_run(folder, first.capture, result, relocation)]
-            writes = result.writes[len(result.writes) - len(folders) :]
-            for start, each, written in zip_longest(further[: len(folders)], folders, writes):
+            writes = split_writes(result)[1]
+            for start, each, written in zip(further[: len(folders)], folders, writes, strict=True):
                 outputs = store_outputs(self._store, start.capture, each, relocation)
                 runs.append(Run(result.outcome, result.explanation, outputs, result.outside, writes=written))
             return runs
@@ -270,8 +270,21 @@ class ProcessReplayer:
             store_differing(self._store, capture, outputs, folder, relocation),
             result.ran_once,
             result.unsettled,
-            result.writes[0] if result.writes else None,
+            split_writes(result)[0],
         )
+
+
+def split_writes(result: ReplayResult) -> tuple[frozenset[int] | None, list[frozenset[int] | None]]:
+    """Return what all runs from the first state wrote together, and what the run from each further one wrote.
+
+    None: not known, as for all if there is not one record for each run.
+    """
+    runs = 1 + result.repeats[0]
+    if len(result.writes) != runs + result.states:
+        return None, [None] * result.states
+    known = [each for each in result.writes[:runs] if each is not None]
+    first = frozenset[int]().union(*known) if len(known) == runs else None
+    return first, list(result.writes[runs:])
 
 
 def make_relocation(

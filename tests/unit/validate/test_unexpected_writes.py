@@ -8,28 +8,36 @@ from made_up_replays import BASE, COUNT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode
+from kerncap_stages.replay.report import ReplayResult
+from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.validate.arguments import Pointer
-from kerncap_stages.validate.evidence import UnexpectedWrites
 from kerncap_stages.validate.judgement import Judgement
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replayer import Run, split_writes
+from kerncap_stages.validate.unexpected_writes import (
+    NOT_RECORDED,
+    NOTHING_TO_COMPARE_WITH,
+    UnexpectedWrites,
+)
 
 HALF = COUNT * 2
 ARGUMENTS = [Pointer("out", BASE, "fp32", is_const=False), Pointer("in", BASE + HALF, "fp32", is_const=True)]
+REPEATS = Repeats(count=2, budget_ms=1000)
 
 
 class Replays:
     """A captured kernel that writes these parts, and how often it was asked."""
 
     def __init__(self, writes):
-        self.writes, self.replayed, self.ranges = writes, 0, None
+        self.writes, self.replayed, self.ranges, self.repeats = writes, 0, None, None
 
     def watch_writes(self, ranges):
         self.ranges = ranges
 
-    def run(self, _start, variant):
+    def run(self, _start, variant, repeats=None):
         assert variant is None
         self.replayed += 1
+        self.repeats = repeats
         return made(self.writes)
 
 
@@ -41,17 +49,22 @@ def double_first_half(values):
     values[: COUNT // 2] *= 2
 
 
-def judge(store, kernel, before, of_captured, of_variant):
+def judge(store, kernel, before, of_captured, of_variant, *, software=True):
     bench = Bench(store, kernel, before=before)
+    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
+    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
+    bench.capture = bench.capture.model_copy(update={"environment": environment})
     replays = Replays(of_captured)
     unexpected = UnexpectedWrites(store, bench.capture, ARGUMENTS, replays)
     assert replays.ranges == [(BASE, BASE + HALF), (BASE + HALF, BASE + 2 * HALF)]
     golden = {each.base_address: each.post for each in bench.capture.regions}
     start = Start(store, bench.capture)
     judgement = Judgement(Mode.BYTE_EXACT)
-    found = unexpected.judge(judgement, start, made(of_variant), golden)
+    found = unexpected.judge(judgement, start, made(of_variant), golden, REPEATS)
     # What is known of a state is not found out again.
-    assert unexpected.judge(judgement, start, made(of_variant), golden) == found
+    assert unexpected.judge(judgement, start, made(of_variant), golden, REPEATS) == found
+    # The captured kernel has as many runs to write as the variant.
+    assert replays.repeats == (REPEATS if replays.replayed else None)
     return found, replays
 
 
@@ -82,13 +95,40 @@ def test_a_captured_kernel_that_writes_what_was_there_may_be_followed(store):
     assert not found.passed
 
 
-@pytest.mark.parametrize("of_variant", [None, ()])
-def test_a_run_that_is_not_known_to_write_asks_for_nothing(store, before, of_variant):
-    found, replays = judge(store, double_first_half, before, {0}, of_variant)
+@pytest.mark.parametrize(
+    ("of_variant", "software", "notes"),
+    [(None, True, (NOT_RECORDED,)), (None, False, ()), ((), True, ())],
+    ids=["not recorded", "a GPU records nothing", "wrote nothing"],
+)
+def test_a_verdict_tells_that_nobody_looked(store, before, of_variant, software, notes):
+    found, replays = judge(store, double_first_half, before, {0}, of_variant, software=software)
     assert found.passed
+    assert found.reasons == notes
     assert replays.replayed == 0
 
 
 def test_a_captured_kernel_whose_writes_are_not_known_proves_nothing(store, before):
     found, _ = judge(store, double_first_half, before, None, {1})
     assert found.passed
+    assert found.reasons == (NOTHING_TO_COMPARE_WITH,)
+
+
+def written(repeats, states, *writes):
+    runs = tuple(None if each is None else frozenset(each) for each in writes)
+    return split_writes(
+        ReplayResult(ReplayOutcome.COMPLETED, repeats=(repeats, 0), states=states, writes=runs)
+    )
+
+
+def test_what_any_run_from_a_state_wrote_counts():
+    assert written(2, 0, {0}, {1}, {0, 2}) == ({0, 1, 2}, [])
+    assert written(1, 2, {0}, {1}, {2}, {3}) == ({0, 1}, [{2}, {3}])
+
+
+def test_one_run_that_was_not_recorded_makes_its_state_unknown():
+    assert written(2, 2, {0}, None, {1}, None, {3}) == (None, [None, {3}])
+
+
+@pytest.mark.parametrize("writes", [(), ({0},), ({0}, {1}, {2}), ({0}, {1}, {2}, {3}, {4})])
+def test_records_that_are_not_one_a_run_belong_to_none(writes):
+    assert written(1, 2, *writes) == (None, [None, None])
