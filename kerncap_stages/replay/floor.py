@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 UNIT_BYTES_PER_CLOCK = 128
 # Clocks of GPUs tick up to once a microsecond, and a time is the difference of two ticks.
 CLOCK_SLACK_NS = 2000
+# A device tells nominal clocks, and a card whose clocks are set higher is faster; none by as much as this.
+# What works beside the clock takes far less than the least time.
+IMPOSSIBLE_FACTOR = 1.25
 # Memory that nobody but this GPU writes while the captured kernel runs alone.
 _OWN_KINDS = frozenset(
     {
@@ -95,11 +98,16 @@ def find_floor(capture: Capture, peaks: Peaks, changed: int | None = None) -> Fl
     )
 
 
-def lies_below(floor: Floor | None, timing: TimingSummary | None) -> bool:
-    """Whether a median is below the floor, by more than what a clock may be wrong."""
+def lies_below(floor: Floor | None, timing: TimingSummary | None, factor: float = 1.0) -> bool:
+    """Whether ``factor`` times a median is below the floor, by more than what a clock may be wrong."""
     if floor is None or floor.least_ns is None or timing is None:
         return False
-    return timing.median_ns + CLOCK_SLACK_NS < floor.least_ns
+    return factor * timing.median_ns + CLOCK_SLACK_NS < floor.least_ns
+
+
+def is_impossible(floor: Floor | None, timing: TimingSummary | None) -> bool:
+    """Whether a median is so far below the floor that no device of this model can be so fast."""
+    return lies_below(floor, timing, IMPOSSIBLE_FACTOR)
 
 
 def find_impossible(
@@ -107,7 +115,7 @@ def find_impossible(
 ) -> tuple[Floor | None, str | None]:
     """Return the floor of a variant's timed runs, and why their times cannot be true; None if they can.
 
-    count_changed: returns how many bytes these runs changed at least. Called if a time is below the floor and
+    count_changed: returns how many bytes these runs changed at least. Called if a time is impossible and
     the runs did not leave the golden state: within bounds a variant need not change all of it.
 
     If the captured kernel's times are below the floor, too, then the device's peak or its clock is not what
@@ -117,11 +125,11 @@ def find_impossible(
     baseline, variant = (
         summarise(each, TimeSource.DEVICE) for each in (result.baseline_ns, result.variant_ns)
     )
-    if floor is None or variant is None or not lies_below(floor, variant) or lies_below(floor, baseline):
+    if floor is None or variant is None or not is_impossible(floor, variant) or lies_below(floor, baseline):
         return floor, None
     if any(result.variant_states):
         floor = find_floor(capture, result.peaks, min(count_changed(), floor.changed_size_bytes))
-        if floor is None or not lies_below(floor, variant):
+        if floor is None or not is_impossible(floor, variant):
             return floor, None
     return floor, (
         f"impossible: {format_duration(variant.median_ns)}, but to write the "

@@ -32,6 +32,8 @@ def write_floor_lines(made: Replay) -> Iterator[str]:
         yield _describe_time(floor, timing)
         if made.comparison is not None and lies_below(floor, made.comparison.baseline):
             yield "  the captured kernel is faster, too, so this GPU's peak or its clock is not what it says"
+        elif lies_below(floor, timing):
+            yield "  it is faster than that, so this GPU's memory or its clock may be faster than it says"
 
 
 def _describe_time(floor: Floor, timing: TimingSummary) -> str:

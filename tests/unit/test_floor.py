@@ -107,9 +107,9 @@ def test_a_time_below_the_floor_is_impossible():
     assert why == (
         "impossible: 50.0 µs, but to write the 150 MiB that it changes takes at least 105 µs on this GPU"
     )
-    # The clock may be wrong by two of its ticks.
-    assert find_impossible(written, result(103_000, 200_000), never)[1] is None
-    assert find_impossible(written, result(102_000, 200_000), never)[1] is not None
+    # The clock may be wrong by two of its ticks, and the memory a quarter faster than it says.
+    assert find_impossible(written, result(83_000, 200_000), never)[1] is None
+    assert find_impossible(written, result(82_000, 200_000), never)[1] is not None
     assert find_impossible(written, result(50_000), never)[1] is not None
 
 
@@ -163,7 +163,14 @@ def test_beside_a_time_is_how_far_it_is_from_the_floor():
 
 def test_a_captured_kernel_below_the_floor_makes_the_peak_doubtful():
     assert "not what it says" in lines(100_000, 550 * MIB, 110_000)[1]
-    assert len(lines(100_000, 550 * MIB, 900_000)) == 1
+    assert "not what it says" in lines(600_000, 550 * MIB, 520_000)[1]
+    assert len(lines(600_000, 550 * MIB, 900_000)) == 1
+
+
+def test_a_time_a_little_below_the_floor_is_a_remark():
+    """A memory that is faster than it says is no cheat."""
+    assert "may be faster than it says" in lines(500_000, 550 * MIB, 900_000)[1]
+    assert len(lines(523_000, 550 * MIB, 900_000)) == 1
 
 
 def test_the_software_gpu_has_bytes_and_instructions():
