@@ -33,12 +33,13 @@ void run(Machine& m, const Opcode& opcode, const Fields& f, State before, const 
   const Transfer transfer(opcode.mnemonic);
   auto& file = f.acc ? expected.agpr : expected.vgpr;
   const std::uint64_t mask = before.sgpr[k_exec] | (std::uint64_t{before.sgpr[k_exec + 1]} << 32);
-  expect_transfer(transfer, mask, place, &file[k_data]);
+  Addresses named;
+  expect_transfer(transfer, mask, [&](unsigned lane, unsigned at) { return named.note(expected, place(lane, at)); }, &file[k_data]);
   const Fault fault = m.run(m.encode(opcode, f), before);
   const std::string what = std::string(name(m.target)) + " " + std::string(opcode.mnemonic) +
                            (f.offen ? " offen" : "") + (f.idxen ? " idxen" : "");
   if (fault) fail("%s: %s", what.c_str(), describe(fault).c_str());
-  else same(before, expected, what.c_str());
+  else if (same(before, expected, what.c_str())) m.check_transfer(transfer.is_load, named.all(), what.c_str());
 }
 
 void random_trial(Machine& m, const Opcode& opcode) {
