@@ -140,7 +140,8 @@ ReplayTimeoutOption = Annotated[
         "--timeout",
         metavar="SECONDS",
         callback=check_seconds_option,
-        help="End each replay after this time.",
+        help="End each replay after this time. Time for which it waits for a processor does not count, until "
+        "4 times this time have passed.",
     ),
 ]
 ExactOption = Annotated[

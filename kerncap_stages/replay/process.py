@@ -28,7 +28,7 @@ _LOOK_S = 0.002
 # GPU. A driver that never does must not block a user who set a time limit or pressed Ctrl-C.
 _MAX_RELEASE_S = 30.0
 INTERRUPTED_S = 5.0  # the same after an interrupt by the user, for each of several waits
-_MAX_WAIT_FACTOR = 19.0  # how many times its length a time limit may grow on a machine with too much to do
+_MAX_GROWTH = 4.0  # to how many times its length a time limit grows on a machine with too much to do
 
 _running: dict[subprocess.Popen[bytes], int] = {}  # and the thread that waits for each
 
@@ -141,44 +141,69 @@ def watch(
     short time limit would else be spent before that, and the kernel be taken for one that does not end.
     states_s: how long the runs from further states may take, from when the first of them begins: a kernel
     that does not end in the first run is not given their time, too.
-    process_id: the time for which this process waited for a processor does not count.
+    process_id: the time for which this process waits for a processor does not count, within ``_MAX_GROWTH``.
     """
-    ends_at = None if timeout_s is None else time.monotonic() + timeout_s + setup_s
+    limit = None if timeout_s is None else _Limit(timeout_s + setup_s, process_id)
     is_set_up = setup_s == 0.0
-    credited_s = 0.0
     while True:
-        left_s = None if ends_at is None else ends_at - time.monotonic()
-        if left_s is not None and left_s <= 0:
-            waited_s = 0.0 if process_id is None else measure_wait_s(process_id)
-            # A process that computes on a busy machine waits again meanwhile, and less each time.
-            more_s = min(waited_s, _MAX_WAIT_FACTOR * (timeout_s or 0.0)) - credited_s
-            if more_s < _TICK_S:
-                return None
-            credited_s += more_s
-            ends_at, left_s = time.monotonic() + more_s, more_s
+        left_s = None if limit is None else limit.measure_left_s()
+        if left_s == 0.0:
+            return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             return wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
         phase = None if progress is None else _report_progress(*progress)
         if timeout_s is not None and not is_set_up and phase not in (None, _RESTORE):
-            is_set_up, ends_at = True, time.monotonic() + timeout_s
+            is_set_up, limit = True, _Limit(timeout_s, process_id)
         if states_s and phase == _STATE:
-            states_s, is_set_up, ends_at = 0.0, True, time.monotonic() + states_s
+            is_set_up, limit = True, _Limit(states_s, process_id)
+            states_s = 0.0
 
 
-def measure_wait_s(process_id: int) -> float:
-    """Return for how long a process was ready to run and no processor was free: its most delayed thread.
+class _Limit:
+    """The time limit of a phase of a process. Waits for a processor since it began do not count."""
 
-    0 if it has ended, and where Linux does not count that.
+    def __init__(self, length_s: float, process_id: int | None) -> None:
+        """It begins now. process_id: None if waits count, too."""
+        self._process_id = process_id
+        self._waited_before_s = measure_waits_s(process_id)
+        self._credited_s = 0.0
+        self._max_credit_s = (_MAX_GROWTH - 1) * length_s
+        self._ends_at = time.monotonic() + length_s
+
+    def measure_left_s(self) -> float:
+        """Return the time until it has passed, 0 at the end. It grows only when it would have passed."""
+        left_s = self._ends_at - time.monotonic()
+        if left_s > 0:
+            return left_s
+        waits_s = measure_waits_s(self._process_id)
+        waited_s = max(
+            (each - self._waited_before_s.get(name, 0.0) for name, each in waits_s.items()), default=0.0
+        )
+        # A process that computes on a busy machine waits again meanwhile, and less each time.
+        more_s = min(waited_s, self._max_credit_s) - self._credited_s
+        if more_s < _TICK_S:
+            return 0.0
+        self._credited_s += more_s
+        self._ends_at = time.monotonic() + more_s
+        return more_s
+
+
+def measure_waits_s(process_id: int | None) -> dict[str, float]:
+    """Return for how long each thread of a process was ready to run and no processor was free.
+
+    Empty if the process has ended, and where Linux does not count that.
     """
-    waited_ns = 0
-    with (
-        contextlib.suppress(OSError, ValueError, IndexError),
-        os.scandir(f"/proc/{process_id}/task") as threads,
-    ):
+    waits_s: dict[str, float] = {}
+    if process_id is None:
+        return waits_s
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{process_id}/task") as threads:
         for thread in threads:
-            with contextlib.suppress(OSError), Path(thread.path, "schedstat").open() as file:
-                waited_ns = max(waited_ns, int(file.read().split()[1]))
-    return waited_ns / 1e9
+            with (
+                contextlib.suppress(OSError, ValueError, IndexError),
+                Path(thread.path, "schedstat").open() as file,
+            ):
+                waits_s[thread.name] = int(file.read().split()[1]) / 1e9
+    return waits_s
 
 
 def _report_progress(file: Path, report: Report) -> str | None:

@@ -187,25 +187,67 @@ while time.process_time() < %g: pass
 """
 
 
-def run_busy(seconds, others):
-    """How a process that computes for so long ends, with a limit of a second, beside others that compute."""
+def test_waiting_for_a_processor_does_not_count(monkeypatch):
+    if not process_module.measure_waits_s(os.getpid()):
+        pytest.skip("this Linux does not count waits for a processor (/proc/PID/schedstat)")
+    monkeypatch.setattr(process_module, "_MAX_GROWTH", 60.0)  # whatever else this machine does
     processor = min(os.sched_getaffinity(0))
-    beside = [subprocess.Popen([sys.executable, "-c", BUSY % (processor, 600)]) for _ in range(others)]
+    beside = [subprocess.Popen([sys.executable, "-c", BUSY % (processor, 600)]) for _ in range(2)]
     try:
-        command = [sys.executable, "-c", BUSY % (processor, seconds)]
-        return process_module.run_replayer(command, dict(os.environ), 1.0, progress=None)
+        command = [sys.executable, "-c", BUSY % (processor, 0.4)]
+        assert process_module.run_replayer(command, dict(os.environ), 0.7, progress=None) == 0
     finally:
         for each in beside:
             each.kill()
             each.wait()
 
 
-def test_waiting_for_a_processor_does_not_count():
-    assert run_busy(0.6, others=5) == 0
+def watch_in_vain(monkeypatch, measure_waits_s, limit_s=10.0, **settings):
+    """How long a process that does not end is waited for, by a clock that only waiting moves."""
+    now = [100.0]
+    monkeypatch.setattr(process_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(process_module, "measure_waits_s", lambda _: measure_waits_s(now[0] - 100.0))
+
+    def wait(more_s):
+        now[0] += more_s
+        raise subprocess.TimeoutExpired("", more_s)
+
+    assert process_module.watch(wait, limit_s, process_id=1, **{"progress": None, **settings}) is None
+    return now[0] - 100.0
 
 
-def test_a_process_that_computes_for_ever_ends_on_a_busy_machine_too():
-    assert run_busy(600, others=2) is None
+def test_a_process_that_computes_for_ever_ends_on_a_busy_machine_too(monkeypatch):
+    took_s = watch_in_vain(monkeypatch, lambda after_s: {"1": after_s / 2})
+    assert took_s == pytest.approx(20, abs=0.3)
+
+
+def test_a_limit_grows_to_four_times_at_most(monkeypatch):
+    assert watch_in_vain(monkeypatch, lambda after_s: {"1": after_s}) == pytest.approx(40)
+
+
+def test_waits_before_the_limit_began_are_not_credited(monkeypatch):
+    assert watch_in_vain(monkeypatch, lambda _: {"1": 1000.0, "2": 5.0}) == pytest.approx(10)
+    # The second thread waits 4 s, less than the first one had waited before.
+    assert watch_in_vain(monkeypatch, lambda after_s: {"1": 1000.0, "2": min(after_s, 4.0)}) == pytest.approx(
+        14
+    )
+
+
+def test_waits_before_the_launch_are_not_credited_to_the_kernel(monkeypatch, tmp_path):
+    told = tmp_path / "progress"
+    told.write_text("restore 0 1")
+
+    looks = []
+
+    def launch_late(*_):
+        looks.append(1)
+        if len(looks) == 100:  # a look each 0.1 s
+            told.write_text("run 0 1")
+
+    took_s = watch_in_vain(
+        monkeypatch, lambda after_s: {"1": min(after_s, 10.0)}, progress=(told, launch_late), setup_s=20.0
+    )
+    assert took_s == pytest.approx(20, abs=0.3)
 
 
 def test_a_process_that_waits_for_something_else_ends_at_its_limit():
@@ -215,18 +257,5 @@ def test_a_process_that_waits_for_something_else_ends_at_its_limit():
     assert time.monotonic() - began < 10
 
 
-def test_a_limit_does_not_grow_without_end(monkeypatch):
-    monkeypatch.setattr(process_module, "_MAX_WAIT_FACTOR", 2.0)
-    monkeypatch.setattr(process_module, "measure_wait_s", lambda _: time.monotonic())
-    began = time.monotonic()
-
-    def wait(limit_s):
-        time.sleep(limit_s)
-        raise subprocess.TimeoutExpired("", limit_s)
-
-    assert process_module.watch(wait, 0.2, None, process_id=1) is None
-    assert 0.6 <= time.monotonic() - began < 5
-
-
-def test_the_wait_of_a_process_that_is_gone_is_none():
-    assert process_module.measure_wait_s(2**22 + 1) == 0
+def test_the_waits_of_a_process_that_is_gone_are_none():
+    assert process_module.measure_waits_s(2**22 + 1) == {}
