@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 _BUILT = (*VARIANTS, "built.sha256")
 FLAG_FILES = "compile_flags*.rsp"
 _MAX_SAID = 64 << 10
-# Of each process of a build. A variant's source must not take the machine's memory.
+# Of each process of a compiler's build. A variant's source must not take the machine's memory. Python that
+# loads a GPU's runtime reserves far more address space than it uses.
 _MAX_BUILD_BYTES = 16 << 30
 # It waits for a line, so that the guard knows of a build before it begins.
-_LIMITED = ("sh", "-c", 'read -r go || exit 1; ulimit -v "$0"; exec "$@" < /dev/null')
+_LIMITED = ("sh", "-c", 'read -r go || exit 1; [ "$0" = 0 ] || ulimit -v "$0"; exec "$@" < /dev/null')
 _GUARD = """
 import os, signal, sys
 groups = set()
@@ -112,6 +113,7 @@ class Builder:
                 hint="give code objects, or a project with a kernel_variant file",
             )
         self._source = source or recipe.source
+        self._max_bytes = 0 if recipe.source.endswith(".py") else _MAX_BUILD_BYTES
         self.refuse, self.choose_flags = recipe.refuse, recipe.choose_flags
         self._copy = work / "project"
         copy_project(project, self._source, self._copy)
@@ -194,7 +196,7 @@ class Builder:
             if self._is_stopped:
                 raise NotBuiltError("it was interrupted")
             process = subprocess.Popen(
-                [*_LIMITED, str(_MAX_BUILD_BYTES >> 10), "make", "-s", "-C", str(place), target],
+                [*_LIMITED, str(self._max_bytes >> 10), "make", "-s", "-C", str(place), target],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -46,11 +46,22 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def builder(project, tmp_path):
-    (tmp_path / "work").mkdir()
-    made = Builder(project, tmp_path / "work", 2, 60.0)
-    yield made
-    made.stop()
+def begin(project, tmp_path):
+    """``begin(…)`` returns the builder of a project as it is then. It ends with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**settings):
+            (tmp_path / "work").mkdir()
+            made = Builder(project, tmp_path / "work", 2, 60.0, **settings)
+            stack.callback(made.stop)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def builder(begin):
+    return begin()
 
 
 def test_a_source_is_built_with_the_projects_flags_and_its_own(builder, project, tmp_path):
@@ -178,10 +189,19 @@ def running_in(folder):
     return found
 
 
-def test_a_build_that_takes_too_much_memory_fails(builder, monkeypatch):
+def test_a_build_that_takes_too_much_memory_fails(begin, monkeypatch):
     monkeypatch.setattr("kerncap_stages.evaluate.building._MAX_BUILD_BYTES", 1 << 30)
     with pytest.raises(NotBuiltError, match="out of memory"):
-        builder.build(b"large", [])
+        begin().build(b"large", [])
+
+
+def test_python_may_reserve_address_space_as_gpu_runtimes_do(project, begin, monkeypatch):
+    monkeypatch.setattr("kerncap_stages.evaluate.building._MAX_BUILD_BYTES", 1 << 30)
+    (project / "kernel_variant.cpp").rename(project / "kernel_variant.py")
+    (project / "Makefile").write_text("recompile:\n\tpython3 kernel_variant.py > optimized.hsaco\n")
+    write_record(project)
+    source = b"import mmap; print(len(mmap.mmap(-1, 4 << 30, prot=mmap.PROT_READ)))"
+    assert begin().build(source, []) == b"4294967296\n"
 
 
 def test_a_folder_without_a_source_cannot_build(tmp_path):
@@ -196,31 +216,23 @@ def test_a_source_that_cannot_be_read_is_not_built(tmp_path):
         read_source(tmp_path)
 
 
-def test_what_a_check_of_the_makefile_says_is_the_reason(project, tmp_path):
+def test_what_a_check_of_the_makefile_says_is_the_reason(project, begin):
     """Before it the Makefile may print its commands; behind it is make's own line."""
     (project / "Makefile").write_text(
         "recompile:\n\t@echo 'clang++ -Werr -c' >&2; echo 'optimized.hsaco has no kernel k' >&2; exit 1\n"
     )
     write_record(project)
-    (tmp_path / "work").mkdir()
-    builder = Builder(project, tmp_path / "work", 1, 60.0)
     with pytest.raises(NotBuiltError, match=r"^optimized.hsaco has no kernel k$"):
-        builder.build(b"mine\n", [])
-    builder.stop()
+        begin().build(b"mine\n", [])
 
 
-def test_flags_that_a_winner_added_can_be_left_out_and_the_launch_is_returned(project, tmp_path):
+def test_flags_that_a_winner_added_can_be_left_out_and_the_launch_is_returned(project, begin):
     (project / "Makefile").write_text(
         "recompile:\n\t@cp compile_flags.rsp optimized.hsaco\n"
         "\t@echo '{\"block_work_items\": [64, 1, 1]}' > optimized.shape.json\n"
     )
     write_record(project)
-    (tmp_path / "work").mkdir()
-    builder = Builder(
-        project,
-        tmp_path / "work",
-        1,
-        60.0,
+    builder = begin(
         trim=lambda name, content: content.removesuffix(b'"-O3"\n') + name.encode(),
     )
     code, shape = builder.build_with_launch(b"mine\n")
