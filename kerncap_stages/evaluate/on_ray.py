@@ -33,8 +33,8 @@ class NodeActor:
         return self._node.answer(members, blobs)
 
     def close(self) -> None:
-        """Remove what is there."""
-        self._node.close()
+        """Let the node remove what is there."""
+        self._channel.close()
 
 
 class RayPlace:

@@ -44,7 +44,7 @@ def open_workforce(
 
 
 def _open_place(on: str, *, is_software: bool) -> Place:
-    if on == _RAY or on.startswith("ray://"):
+    if on == _RAY or on.removeprefix("ray://") not in ("", on):
         return RayPlace(None if on == _RAY else on, is_software=is_software)
     try:
         words = shlex.split(on)
@@ -53,6 +53,6 @@ def _open_place(on: str, *, is_software: bool) -> Place:
     if words[:1] == [_SLURM]:
         return SlurmPlace(words[1:], is_software=is_software)
     raise UsageError(
-        f"--on {on}: nothing that workers run on",
+        f"--on {on!r} names nothing that workers run on",
         hint="give ray, ray://HOST:PORT, slurm, or 'slurm OPTIONS' with options of srun",
     )
