@@ -1,7 +1,7 @@
 """A channel to a node: calls with JSON members and bytes, answered one after the other.
 
-A process on its standard streams (``StreamChannel``) is one way; Ray's actors are another one. On the node,
-``node.Node`` answers, whatever the way.
+On the node a process answers on its standard streams (``node.Node``). ``StreamChannel`` leads to it, from
+here through srun, or from one of Ray's actors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     Members = Mapping[str, Any]
     Message = tuple[dict[str, Any], list[bytes]]
+
+NODE_COMMAND = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.node")
 
 _HEADER = struct.Struct("<4sI")
 _MAGIC = b"kcn1"
@@ -127,8 +130,10 @@ class StreamChannel:
         return answer
 
     def kill(self) -> None:
-        """End the process by a signal."""
+        """End the process by a signal; by SIGKILL if it stays, as srun does if its node hangs."""
         self._process.terminate()  # srun ends its task, too
+        if self._wait() is None:
+            self._process.kill()
 
     def close(self) -> None:
         """End the process by the end of its input."""

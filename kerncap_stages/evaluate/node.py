@@ -11,9 +11,12 @@ import contextlib
 import hashlib
 import os
 import queue
+import select
 import signal
 import socket
 import sys
+import threading
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from kerncap_stages.evaluate.contract import Ready
     from kerncap_stages.evaluate.workers import WorkerProcess
 
+_GRACE_S = 1.0  # one that has nothing to do ends by itself
 # A scheduler sets them for each worker; the GPUs of a node count as one machine's.
 _CHOSEN = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
@@ -202,16 +206,34 @@ def _is_capture(store: Store, digest: Digest) -> bool:
     return any(entry.digest == digest for entry in store.list_artifacts("capture"))
 
 
+def _end_with_input() -> None:
+    """End this process when its input has ended, also while it judges: nobody waits for the answer."""
+    poll = select.poll()
+    poll.register(0, select.POLLHUP | select.POLLRDHUP)
+    poll.poll()
+    time.sleep(_GRACE_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the cleaning up
+    sys.exit(128 + number)
+
+
 def main() -> int:
     """Answer on the standard streams."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the coordinator
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print into the answers
     node = Node()
+    threading.Thread(target=_end_with_input, daemon=True).start()
     try:
-        while (message := read_message(sys.stdin.buffer)) is not None:
-            write_message(answers, *node.answer(*message))
+        try:
+            while (message := read_message(sys.stdin.buffer)) is not None:
+                write_message(answers, *node.answer(*message))
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except BrokenPipeError:
         return 1
     finally:

@@ -1,17 +1,18 @@
 """Workers as Ray's actors, one GPU each, or one core each for the software GPU, on a cluster that exists.
 
-Nodes need this package. What they need of the coordinator comes with calls of the actor.
+Nodes need this package. What they need of the coordinator comes with calls of the actor. The actor hands
+them to a process of its own, which outlives it and cleans up: Ray ends actors without a chance to do so.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import socket
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.channel import NodeLostError
-from kerncap_stages.evaluate.node import Node
+from kerncap_stages.evaluate.channel import NODE_COMMAND, NodeLostError, StreamChannel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,17 +21,23 @@ if TYPE_CHECKING:
 
 _LOOK_S = 1.0
 _END_S = 10.0
+# With an actor Ray kills the actor's children, but not theirs: the shell is killed, and the node is not.
+_APART = ("sh", "-c", '"$@"; exit $?', "sh")
 
 
 class NodeActor:
-    """A node in an actor's process."""
+    """An actor's process: it hands calls to a node process, which ends when this one does."""
 
     def __init__(self) -> None:
-        self._node = Node()
+        self._channel = StreamChannel([*_APART, *NODE_COMMAND])
 
     def answer(self, members: dict[str, Any], blobs: list[bytes]) -> Message:
         """Answer a call."""
-        return self._node.answer(members, blobs)
+        others = dict(members)
+        try:
+            return self._channel.call(others.pop("call"), others, blobs)
+        except NodeLostError as error:
+            return {"broken": f"{socket.gethostname()}: {error}"}, []
 
     def close(self) -> None:
         """Let the node remove what is there."""
@@ -49,7 +56,8 @@ class RayPlace:
             self._ray: Any = importlib.import_module("ray")
         except ImportError as error:
             raise UsageError(
-                "--on ray: Ray is not installed here", hint="pip install 'kerncap-stages[ray]'"
+                f"--on {address or 'ray'}: Ray is not installed here",
+                hint="pip install 'kerncap-stages[ray]'",
             ) from error
         self._resource = "CPU" if is_software else "GPU"
         self._joined = not self._ray.is_initialized()
@@ -108,7 +116,7 @@ class RayChannel:
         return answer
 
     def kill(self) -> None:
-        """End the actor."""
+        """End the actor. Its node then ends by itself."""
         self._is_killed = True
         with contextlib.suppress(Exception):  # it may be gone, or Ray itself
             self._ray.kill(self._actor)

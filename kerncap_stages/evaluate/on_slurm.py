@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.channel import StreamChannel
+from kerncap_stages.evaluate.channel import NODE_COMMAND, StreamChannel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NODE = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.node")
 _COMMON = ("--ntasks=1", "--nodes=1", "--job-name=kc-evaluate", "--kill-on-bad-exit=1")
 
 
@@ -34,7 +32,7 @@ class SlurmPlace:
         # Steps of one allocation share it, and take only what they ask for.
         step = ("--exact", "--mem=0") if "SLURM_JOB_ID" in os.environ else ()
         needs = ("--cpus-per-task=1",) if is_software else ("--gpus-per-task=1",)
-        self._command = [srun, *_COMMON, *step, *needs, *options, *_NODE]
+        self._command = [srun, *_COMMON, *step, *needs, *options, *NODE_COMMAND]
 
     def count_free(self) -> int:
         """Return how many tasks the allocation has. Raises UsageError outside of one."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -12,12 +14,15 @@ import manifest_examples as examples
 import pytest
 
 from kerncap_stages.errors import DeviceError, UsageError
+from kerncap_stages.evaluate import channel as channel_module
+from kerncap_stages.evaluate import on_ray
 from kerncap_stages.evaluate import where as where_module
 from kerncap_stages.evaluate.candidates import list_candidates
 from kerncap_stages.evaluate.channel import NodeLostError, StreamChannel, read_message, write_message
-from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
+from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
 from kerncap_stages.evaluate.node_folder import NodeFolder
 from kerncap_stages.evaluate.subject import Subject
+from kerncap_stages.machine.temporary import PREFIX
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.evaluation import Evaluation
 from kerncap_stages.store.collect import collect_garbage
@@ -178,9 +183,10 @@ def test_a_job_that_prints_is_no_node(evaluate, place):
         evaluate({"a.hsaco": "right 1"}, workers=1)
 
 
-def test_what_is_no_place_is_refused(store, capture):
-    with pytest.raises(UsageError, match="nothing that workers run on"):
-        run_evaluate(Subject(store, (capture,)), [], EvaluateSettings(on="moon"))
+@pytest.mark.parametrize("on", ["moon", "", "ray://"])
+def test_what_is_no_place_is_refused(store, capture, on):
+    with pytest.raises(UsageError, match=f"--on '{on}' names nothing that workers run on"):
+        run_evaluate(Subject(store, (capture,)), [], EvaluateSettings(on=on))
 
 
 def test_a_message_is_read_as_it_was_written(tmp_path):
@@ -209,6 +215,69 @@ def test_the_last_worker_of_a_node_removes_its_folder(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+class ShotChannel(StreamChannel):
+    """Ends as with an actor that Ray kills: its child is killed, and the streams of the node end."""
+
+    def __init__(self, command):
+        super().__init__([*on_ray._APART, *command])
+
+    def kill(self):
+        self._process.kill()
+        self._process.stdin.close()
+
+
+def test_nothing_stays_on_nodes_after_an_interrupt(
+    store, capture, tmp_path, place, monkeypatch, waiting_gate
+):
+    remains = tmp_path / "of nodes"
+    remains.mkdir()
+    monkeypatch.setenv("TMPDIR", str(remains))
+    monkeypatch.setenv("KERNCAP_TEST_EACH", "waits")  # until all nodes have begun
+    words = [sys.executable, str(HELPERS / "fake_node.py")]
+    monkeypatch.setattr(place, "open", lambda number: ShotChannel([*words, str(number)]))
+    paths = []
+    for name, said in {"a": "right 1", "b": "slow", "c": "slow too"}.items():
+        paths.append(tmp_path / f"{name}.hsaco")
+        paths[-1].write_text(said)
+    seen = []
+
+    def interrupt(_number, _variant):
+        seen.extend(each.name for each in remains.glob(f"{PREFIX}node-*"))
+        raise KeyboardInterrupt
+
+    with pytest.raises(EvaluationInterrupted):
+        run_evaluate(
+            Subject(store, (capture,)),
+            list_candidates(map(str, paths)),
+            EvaluateSettings(on="test"),
+            interrupt,
+        )
+    assert not waiting_gate.exists()
+    assert len(seen) == 1
+    assert list(remains.iterdir()) == []
+
+
+@pytest.fixture
+def waiting_gate(tmp_path, monkeypatch):
+    """What slow variants wait for. It opens in the end, so that a failing test ends."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("KERNCAP_TEST_GATE", str(gate))
+    timer = threading.Timer(60, gate.mkdir)
+    timer.start()
+    yield gate
+    timer.cancel()
+
+
+def test_a_program_that_ignores_a_polite_signal_is_killed(monkeypatch):
+    monkeypatch.setattr(channel_module, "_END_S", 0.2)
+    script = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"
+    channel = StreamChannel([sys.executable, "-c", script])
+    assert channel._process.stdout.readline() == b"\n"
+    channel.kill()
+    assert channel._process.wait(60) == -signal.SIGKILL
+    channel.close()
+
+
 class MadeUpRay(ModuleType):
     """A cluster that cannot be joined, or has so many GPUs."""
 
@@ -233,8 +302,8 @@ class MadeUpRay(ModuleType):
 
 def test_ray_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match="Ray is not installed") as caught:
-        where_module._open_place("ray", is_software=True)
+    with pytest.raises(UsageError, match="--on ray://head:1: Ray is not installed") as caught:
+        where_module._open_place("ray://head:1", is_software=True)
     assert "kerncap-stages[ray]" in caught.value.hint
 
 
