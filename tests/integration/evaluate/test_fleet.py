@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from slurm_cluster import SlurmCluster
 from stages import executable
+
+from kerncap_stages.machine.temporary import PREFIX
 
 HELPERS = Path(__file__).parents[2] / "helpers"
 WAYS = {
@@ -70,10 +75,25 @@ def ratios(manifest):
     return {each["name"]: each["ratio"] for each in manifest["variants"] if "leaks" not in each["name"]}
 
 
+@pytest.fixture(scope="session")
+def ray():
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed here: `make test-fleet` installs it")
+
+
 @pytest.fixture
-def ray_cluster():
+def ray_cluster(ray, tmp_path):  # noqa: ARG001
     words = [sys.executable, str(HELPERS / "ray_cluster.py"), "4"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    remains = tmp_path / "of nodes"
+    remains.mkdir()
+    with subprocess.Popen(
+        words,
+        env={**os.environ, "TMPDIR": str(remains)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.remains = remains
         process.address = process.stdout.readline().strip()
         assert process.address
         yield process
@@ -95,8 +115,23 @@ def test_a_killed_node_of_ray_loses_no_verdict(stages, variants, ray_cluster):
     require_same_as_here(stages, folder, made)
 
 
+def test_nothing_stays_on_nodes_of_ray_after_an_interrupt(stages, variants, ray_cluster):
+    process = start(stages, variants[0], "--on", "ray", RAY_ADDRESS=ray_cluster.address)
+    process.stderr.readline()
+    assert list(ray_cluster.remains.glob(f"{PREFIX}node-*"))
+    process.terminate()
+    _, err = process.communicate(timeout=120)
+    assert "the same command goes on" in err
+    ends_at = time.monotonic() + 60
+    while remains := list(ray_cluster.remains.glob(f"{PREFIX}*")):
+        assert time.monotonic() < ends_at, remains
+        time.sleep(0.1)
+
+
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory):
+    if shutil.which("slurmctld") is None:
+        pytest.skip("Slurm is not installed here: `make test-fleet` makes a root with it")
     with SlurmCluster(tmp_path_factory.mktemp("slurm"), nodes=4) as cluster:
         yield cluster
 
