@@ -7,17 +7,13 @@ meet each other nor change the user's project, and what its Makefile keeps (a pr
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.dependencies import find_first_error
 from kerncap_stages.errors import UsageError
+from kerncap_stages.evaluate.make_runner import MakeRunner, NotBuiltError
 from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.regular import read_regular_file
 from kerncap_stages.evaluate.snapshot import copy_project
@@ -35,55 +31,8 @@ if TYPE_CHECKING:
 
 _BUILT = (*VARIANTS, "built.sha256")
 FLAG_FILES = "compile_flags*.rsp"
-_MAX_SAID = 64 << 10
-# Of each process of a compiler's build. A variant's source must not take the machine's memory. Python that
-# loads a GPU's runtime reserves far more address space than it uses.
-_MAX_BUILD_BYTES = 16 << 30
-# It waits for a line, so that the guard knows of a build before it begins.
-_LIMITED = ("sh", "-c", 'read -r go || exit 1; [ "$0" = 0 ] || ulimit -v "$0"; exec "$@" < /dev/null')
-_GUARD = """
-import os, signal, sys
-groups = set()
-for line in sys.stdin:
-    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
-for group in groups:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except OSError:
-        pass
-"""
+BUILD_S = 600.0  # one build may take so long
 _MAX_SOURCE_BYTES = 64 << 20
-
-
-class NotBuiltError(Exception):
-    """The source does not compile; the text is the first error."""
-
-
-class _Guard:
-    """A process that outlives this one if that is killed, and then ends the builds: compilers do not."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _GUARD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def tell(self, line: str) -> None:
-        """Tell of a process group that has begun (``+``) or ended (``-``)."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # it has ended
-            self._process.stdin.write(f"{line}\n".encode())
-            self._process.stdin.flush()
-
-    def end(self) -> None:
-        """End it, with the builds that it knows."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        self._process.wait()
 
 
 class Builder:
@@ -113,7 +62,6 @@ class Builder:
                 hint="give code objects, or a project with a kernel_variant file",
             )
         self._source = source or recipe.source
-        self._max_bytes = 0 if recipe.source.endswith(".py") else _MAX_BUILD_BYTES
         self.refuse, self.choose_flags = recipe.refuse, recipe.choose_flags
         self._copy = work / "project"
         copy_project(project, self._source, self._copy)
@@ -124,16 +72,13 @@ class Builder:
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._is_stopped = False
-        self._guard: _Guard | None = None
+        self._runner = MakeRunner(runs_python=recipe.source.endswith(".py"))
 
     def build(self, source: bytes, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.
 
         The source was not refused. flags: as ``choose_flags`` returned them.
-        Raises NotBuiltError if it does not compile.
+        Raises NotBuiltError if it does not compile, BuildStoppedError if it was stopped.
         """
         with self._take_place() as place:
             (place / self._source).write_bytes(source)
@@ -159,57 +104,16 @@ class Builder:
 
     def stop(self) -> None:
         """End all builds that run, and begin none."""
-        with self._lock:
-            self._is_stopped = True
-            for process in self._running:
-                with contextlib.suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
-        if self._guard is not None:
-            self._guard.end()
+        self._runner.stop()
 
     def _make(self, place: Path, target: str) -> bytes:
         for name in _BUILT:
             (place / name).unlink(missing_ok=True)
-        process = self._start(place, target)
-        try:
-            _, said = process.communicate(timeout=self._timeout_s)
-        except subprocess.TimeoutExpired:
-            raise NotBuiltError(f"it did not compile within {self._timeout_s:g} s") from None
-        finally:
-            with contextlib.suppress(OSError):  # also what make started
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            assert process.stderr is not None
-            process.stderr.close()
-            with self._lock:
-                self._running.discard(process)
-                if self._guard is not None:
-                    self._guard.tell(f"-{process.pid}")
+        made = self._runner.run(place, [target], self._timeout_s)
         built = next((place / name for name in VARIANTS if (place / name).is_file()), None)
-        if process.returncode != 0 or built is None:
-            text = said[-_MAX_SAID:].decode(errors="replace").replace(f"{place}/", "")
-            raise NotBuiltError(_find_reason(text))
+        if not made.succeeded or built is None:
+            raise NotBuiltError(_find_reason(made.said.replace(f"{place}/", "")))
         return built.read_bytes()
-
-    def _start(self, place: Path, target: str) -> subprocess.Popen[bytes]:
-        with self._lock:  # stop() sees a process, or none is started
-            if self._is_stopped:
-                raise NotBuiltError("it was interrupted")
-            process = subprocess.Popen(
-                [*_LIMITED, str(self._max_bytes >> 10), "make", "-s", "-C", str(place), target],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for us
-            )
-            self._running.add(process)
-            self._guard = self._guard or _Guard()
-            self._guard.tell(f"+{process.pid}")
-            assert process.stdin is not None
-            with contextlib.suppress(OSError), process.stdin:
-                process.stdin.write(b"go\n")
-            process.stdin = None  # communicate() would write to it
-            return process
 
     @contextlib.contextmanager
     def _take_place(self) -> Iterator[Path]:

@@ -32,7 +32,7 @@ class Candidate:
     flags: for the compiler, beside those that the project records; of a code object there are none.
     problem: why it is refused, if that is known: a line of a list that names no variant.
     build: makes the code object, instead of reading ``path``, and says how it is launched. Called in a
-    thread. It may raise NotBuiltError, or UsageError if the variant is refused.
+    thread. It may raise NotBuiltError, BuildStoppedError, or UsageError if the variant is refused.
     """
 
     name: str

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ExitCode, KerncapError
-from kerncap_stages.evaluate.building import Builder
+from kerncap_stages.evaluate.building import BUILD_S, Builder
 from kerncap_stages.evaluate.contract import Ready
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
@@ -48,7 +48,6 @@ _LOOK_S = 0.1
 _MAX_ATTEMPTS = 2
 _MAX_LOSSES = 5  # of nodes; then the variant that they were to judge is the likely reason
 _MAX_FAILURES = 4  # before any verdict; then the captured kernel is replayed by itself
-_BUILD_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class _Evaluator:
         project = self._subject.subject.project
         builder = None
         if project is not None and read_recipe(project) is not None:
-            builder = Builder(project, self._folder, self._workforce.builds, _BUILD_S)
+            builder = Builder(project, self._folder, self._workforce.builds, BUILD_S)
         codes = self._folder / "codes"
         codes.mkdir()
         intake = self._intake = Intake(
@@ -329,6 +328,8 @@ class _Evaluator:
         entry.is_finished = True
         described = entry.describe(self._subject.cases, self._machine)
         self._described[entry.number] = described
+        if described.outcome is Outcome.UNJUDGED and self._firsts.get(entry.identity) is entry:
+            del self._firsts[entry.identity]  # the next variant with this code tries again
         if self._intake is not None:
             self._intake.release()
         if self._report is not None:

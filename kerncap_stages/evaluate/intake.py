@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.building import NotBuiltError, read_source
+from kerncap_stages.evaluate.building import read_source
 from kerncap_stages.evaluate.entries import Answer, Entry
+from kerncap_stages.evaluate.make_runner import BuildStoppedError, NotBuiltError
 from kerncap_stages.evaluate.regular import read_regular_file
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.replay.variant_shape import find_variant_shape
@@ -105,6 +106,8 @@ class Intake:
                 code = self._build(entry) if entry.candidate.is_source else self._read_code(entry)
             entry.code_digest = Digest(hashlib.sha256(code).hexdigest())
             entry.code = self._keep(entry.code_digest, code)
+        except BuildStoppedError:
+            return  # there is an end: whoever handed it in is told that it was not judged
         except NotBuiltError as error:
             entry.failed = Answer(Outcome.NOT_BUILT, reasons=(str(error),))
         except UsageError as error:

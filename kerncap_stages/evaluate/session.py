@@ -6,9 +6,10 @@ and the strategy for Kernel Tuner work by it.
 
 from __future__ import annotations
 
-import queue
+import contextlib
 import threading
-from concurrent.futures import CancelledError, Future
+from collections import deque
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
@@ -33,9 +34,9 @@ class Session:
     def __init__(self, subject: Subject, settings: EvaluateSettings) -> None:
         self._subject = subject
         self._settings = settings
-        self._given: queue.SimpleQueue[tuple[Candidate, Judging] | None] = queue.SimpleQueue()
+        self._given: deque[tuple[Candidate, Judging]] = deque()
         self._judged: dict[int, Judging] = {}
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_over = self._is_stopped = False
         self._made: tuple[Digest, Evaluation] | None = None
@@ -49,7 +50,7 @@ class Session:
         Raises UsageError after the end of the session, and the exception of one that has failed.
         """
         judging: Judging = Future()
-        with self._lock:
+        with self._changed:
             if self._error is not None:
                 raise self._error
             if self._is_over:
@@ -57,7 +58,8 @@ class Session:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
-            self._given.put((candidate, judging))
+            self._given.append((candidate, judging))
+            self._changed.notify_all()
         return judging
 
     def end(self, *, now: bool = False) -> tuple[Digest, Evaluation] | None:
@@ -66,10 +68,10 @@ class Session:
         now: judge nothing more; futures of what was not judged are cancelled.
         Raises the exception with which the evaluation failed.
         """
-        with self._lock:
+        with self._changed:
             self._is_over = True
             self._is_stopped = self._is_stopped or now
-            self._given.put(None)
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
         if self._error is not None:
@@ -82,30 +84,31 @@ class Session:
             self._made = run_evaluate(self._subject, self._take(), self._settings, self._tell)
         except BaseException as failure:  # whatever it is, somebody waits for the variants
             error = self._error = failure
-        with self._lock:
-            self._is_over = True
-        left = list(self._judged.values())
-        while not self._given.empty():
-            if (given := self._given.get()) is not None:
-                left.append(given[1])
+        with self._changed:
+            self._is_over = self._is_stopped = True
+            self._changed.notify_all()  # the thread that reads variants ends, too
+            left = [*self._judged.values(), *(judging for _, judging in self._given)]
+            self._given.clear()
         for judging in left:
-            if not judging.done():
+            with contextlib.suppress(InvalidStateError):  # it is done, or was cancelled
                 judging.set_exception(error)
 
     def _take(self) -> Iterator[Candidate]:
         """Yield what is handed in; called in the thread that reads variants."""
         number = 0
-        while (given := self._given.get()) is not None:
-            candidate, judging = given
-            if self._is_stopped:
-                self._given.put(given)  # for whoever waits
-                break
-            if judging.set_running_or_notify_cancel():
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._given or self._is_over)
+                if self._is_stopped:
+                    raise EvaluationStopped
+                if not self._given:
+                    return
+                candidate, judging = self._given.popleft()
+                if not judging.set_running_or_notify_cancel():
+                    continue
                 self._judged[number] = judging
-                number += 1
-                yield candidate
-        if self._is_stopped:
-            raise EvaluationStopped
+            number += 1
+            yield candidate
 
     def _tell(self, number: int, variant: EvaluatedVariant) -> None:
         self._judged.pop(number).set_result(variant)

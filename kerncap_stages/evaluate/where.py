@@ -11,7 +11,7 @@ from kerncap_stages.evaluate.on_ray import RayPlace
 from kerncap_stages.evaluate.on_slurm import SlurmPlace
 from kerncap_stages.evaluate.remote import RemoteWorkforce
 from kerncap_stages.evaluate.scratch import ScratchMaker
-from kerncap_stages.evaluate.workers import count_workers
+from kerncap_stages.evaluate.workers import choose_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def open_workforce(
     first, store = subject.first, subject.subject.store
     is_software = first.device.software
     if on is None:
-        count = workers or count_workers(first.environment.backend, is_software=is_software)
+        count = choose_count(workers, first)
         scratches = ScratchMaker(store, subject.roots)
         return LocalWorkforce(store, subject.captures, scratches, settings, count, subject.machine, folder)
     place = _open_place(on, is_software=is_software)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kerncap_stages.evaluate.scratch import Scratch
+    from kerncap_stages.manifests.capture import Capture
 
 # -P: a file in the working folder must not stand in for one of the package's.
 _COMMAND = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.worker")
@@ -122,6 +123,12 @@ def count_workers(backend: str, *, is_software: bool) -> int:
     if is_software:
         return len(os.sched_getaffinity(0))
     return max(1, len(list_gpus(backend)))
+
+
+def choose_count(wanted: int | None, capture: Capture) -> int:
+    """Return how many workers judge variants of a capture. ``wanted``: by the user; None: as many as fit."""
+    is_software = capture.device.software
+    return wanted or count_workers(capture.environment.backend, is_software=is_software)
 
 
 def list_gpus(backend: str) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -17,7 +19,7 @@ from kerncap_stages.serve.posted import check_timeout, read_asked, read_posted
 from kerncap_stages.serve.tasks import TooManyTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,13 +27,19 @@ if TYPE_CHECKING:
     from kerncap_stages.serve.subjects import Subjects
     from kerncap_stages.serve.tasks import Task, Tasks
 
-_LOOK_S = 1.0  # how often a client that waits is looked after
+_LOOK_S = 0.5  # how often a waiting request looks whether its client is still there
 _STATUS = {UsageError: 400, ArtifactError: 404, TooManyTasks: 429, Refused: 409, DeviceError: 503}
 
 
-def make_app(subjects: Subjects, tasks: Tasks, token: str, max_body_bytes: int) -> ASGIApp:
-    """Make the application. ``token``: each request has it as ``Authorization: Bearer TOKEN``."""
-    service = _Service(subjects, tasks, max_body_bytes)
+def make_app(
+    subjects: Subjects, tasks: Tasks, token: str, max_body_bytes: int, is_ending: Callable[[], bool]
+) -> ASGIApp:
+    """Make the application.
+
+    token: each request has it as ``Authorization: Bearer TOKEN``. is_ending: tells whether the service is
+    about to end; clients that wait are then answered with what is known.
+    """
+    service = _Service(subjects, tasks, max_body_bytes, is_ending)
     app = Starlette(
         routes=[
             Route("/evaluate", service.evaluate, methods=["POST"]),
@@ -42,6 +50,7 @@ def make_app(subjects: Subjects, tasks: Tasks, token: str, max_body_bytes: int) 
         exception_handlers={
             HTTPException: _answer_http_error,
             KerncapError: _answer_error,
+            ClientDisconnect: _answer_nobody,
         },
     )
     return _TokenOnly(app, token)
@@ -68,30 +77,34 @@ class _TokenOnly:
 
 
 class _Service:
-    def __init__(self, subjects: Subjects, tasks: Tasks, max_body_bytes: int) -> None:
+    def __init__(
+        self, subjects: Subjects, tasks: Tasks, max_body_bytes: int, is_ending: Callable[[], bool]
+    ) -> None:
         self._subjects = subjects
         self._tasks = tasks
         self._max_body_bytes = max_body_bytes
+        self._is_ending = is_ending
 
     async def evaluate(self, request: Request) -> JSONResponse:
         """Take variants; answer with their tasks at once."""
-        posted = read_posted(await self._read(request))
+        # In threads: a body may be large, and other clients are not to wait for it.
+        posted = await asyncio.to_thread(read_posted, await self._read(request))
         name, subject = await asyncio.to_thread(self._subjects.find, posted)
-        tasks = self._tasks.add(name, subject, posted.variants)
+        tasks = await asyncio.to_thread(self._tasks.add, name, subject, posted.variants)
         return JSONResponse({"tasks": [each.describe() for each in tasks]}, 202)
 
     async def look_at_one(self, request: Request) -> JSONResponse:
         """Answer with a task, once it is done or the time is up."""
         timeout_s = _read_timeout(request.query_params.get("timeout", "0"))
         task = self._find(request.path_params["id"])
-        await _wait(request, self._tasks, [task], timeout_s)
+        await self._wait(request, [task], timeout_s)
         return JSONResponse(task.describe())
 
     async def look_at_several(self, request: Request) -> JSONResponse:
         """Answer with tasks, once all of them are done or the time is up."""
-        asked = read_asked(await self._read(request))
+        asked = await asyncio.to_thread(read_asked, await self._read(request))
         tasks = [self._find(each) for each in asked.ids]
-        await _wait(request, self._tasks, tasks, asked.timeout_s)
+        await self._wait(request, tasks, asked.timeout_s)
         return JSONResponse({"tasks": [each.describe() for each in tasks]})
 
     async def tell_health(self, _request: Request) -> JSONResponse:
@@ -104,6 +117,33 @@ class _Service:
                 "projects": self._subjects.list_projects(),
             }
         )
+
+    async def _wait(self, request: Request, wanted: Sequence[Task], timeout_s: float) -> None:
+        """Wait until tasks are done, the time is up, the client has gone, or the service ends.
+
+        The tasks of a client that has gone go on.
+        """
+        loop = asyncio.get_running_loop()
+        end_at = loop.time() + timeout_s
+        for task in wanted:
+            if loop.time() >= end_at:
+                return
+            done = asyncio.Event()
+
+            def tell(done: asyncio.Event = done) -> None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                    loop.call_soon_threadsafe(done.set)
+
+            self._tasks.call_when_done(task, tell)
+            try:
+                while not done.is_set():
+                    rest = end_at - loop.time()
+                    if rest <= 0 or self._is_ending() or await request.is_disconnected():
+                        return
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(done.wait(), min(rest, _LOOK_S))
+            finally:
+                self._tasks.forget(task, tell)
 
     def _find(self, identity: str) -> Task:
         task = self._tasks.find(identity)
@@ -133,28 +173,7 @@ def _read_timeout(text: str) -> float:
     try:
         return check_timeout(float(text))
     except ValueError:
-        raise UsageError("timeout is no number") from None
-
-
-async def _wait(request: Request, tasks: Tasks, wanted: Sequence[Task], timeout_s: float) -> None:
-    """Wait until tasks are done, or the time is up, or the client has gone: its tasks go on."""
-    loop = asyncio.get_running_loop()
-    end_at = loop.time() + timeout_s
-    for task in wanted:
-        done = asyncio.Event()
-
-        def tell(done: asyncio.Event = done) -> None:
-            loop.call_soon_threadsafe(done.set)
-
-        tasks.call_when_done(task, tell)
-        while not done.is_set():
-            rest = end_at - loop.time()
-            if rest <= 0 or await request.is_disconnected():
-                return
-            try:
-                await asyncio.wait_for(done.wait(), min(rest, _LOOK_S))
-            except TimeoutError:
-                continue
+        raise UsageError("timeout must be a number") from None
 
 
 def _make_error(status: int, message: str, hint: str | None = None) -> JSONResponse:
@@ -175,3 +194,8 @@ async def _answer_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, KerncapError)
     found = (status for kind, status in _STATUS.items() if isinstance(error, kind))
     return _make_error(next(found, 500), str(error), error.hint)
+
+
+async def _answer_nobody(_request: Request, _error: Exception) -> JSONResponse:
+    """The client went away before its body was complete; this goes nowhere, and there is nothing to log."""
+    return _make_error(400, "the body is not complete")

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,24 +37,31 @@ _MAX_CONNECTIONS = 1000
 
 @dataclass(frozen=True)
 class Token:
-    """The token, and whether it was made now: then the user has to be told."""
+    """The token. ``is_new``: it was made now, and the user has to be told.
+
+    readable: other users of the machine may read the file that it came from.
+    """
 
     text: str
     is_new: bool
+    readable: bool = False
 
 
 def choose_token(path: Path | None) -> Token:
     """Read the token from a file, else from the environment; else make one.
 
+    Removes it from the environment, which make, compilers and replays inherit.
     Raises UsageError if it is too short, or cannot be sent in a header.
     """
-    given, where = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
+    given, where = os.environ.pop(TOKEN_VARIABLE, None), TOKEN_VARIABLE
+    readable = False
     if path is not None:
         where = str(path)
         try:
             given = path.read_text()
+            readable = bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(
                 f"--token-file {path}: {why}", hint="a file with the token in one line"
             ) from error
@@ -64,19 +72,19 @@ def choose_token(path: Path | None) -> Token:
         given.isascii() and given.isprintable() and " " not in given
     ):
         raise UsageError(
-            f"the token in {where} is none: it has {_MIN_TOKEN} to {_MAX_TOKEN} letters, digits and signs",
+            f"the token in {where} must have {_MIN_TOKEN} to {_MAX_TOKEN} printable ASCII characters",
             hint="for example: openssl rand -hex 32",
         )
-    return Token(given, is_new=False)
+    return Token(given, is_new=False, readable=readable)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the socket. Raises UsageError for what is no address, DeviceError for a used port."""
+    """Open the socket. Raises UsageError if ``host`` is not an address, DeviceError if the port is in use."""
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
     except ValueError:
         raise UsageError(
-            f"--host {host}: it is no address", hint="127.0.0.1, ::1, or 0.0.0.0 for all"
+            f"--host {host} is not an IP address", hint="127.0.0.1, ::1, or 0.0.0.0 for all"
         ) from None
     listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
     try:
@@ -118,7 +126,7 @@ def serve(
     tasks = Tasks(settings, published)
     try:
         config = uvicorn.Config(
-            make_app(subjects, tasks, token.text, max_body_bytes),
+            make_app(subjects, tasks, token.text, max_body_bytes, lambda: server.should_exit),
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -127,7 +135,8 @@ def serve(
             timeout_keep_alive=_IDLE_CONNECTION_S,
             limit_concurrency=_MAX_CONNECTIONS,
         )
-        asyncio.run(uvicorn.Server(config).serve([listener]))
+        server = uvicorn.Server(config)
+        asyncio.run(server.serve([listener]))
     finally:
         tasks.stop()
         listener.close()

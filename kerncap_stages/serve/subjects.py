@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactNotFound, UsageError
+from kerncap_stages.evaluate.candidates import SOURCE_SUFFIXES
 from kerncap_stages.evaluate.subject import Subject, open_subject
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Subjects:
         else:
             assert posted.capture is not None
             subject = Subject(self._store, (Digest(posted.capture),))
-            if any(each.suffix in (".hip", ".cu", ".cpp", ".s") for each in posted.variants):
+            if any(each.suffix in SOURCE_SUFFIXES for each in posted.variants):
                 raise UsageError(
                     "a source is built in a project only", hint="name the project instead of the capture"
                 )

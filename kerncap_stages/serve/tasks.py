@@ -20,6 +20,7 @@ from kerncap_stages.errors import KerncapError, Refused
 from kerncap_stages.evaluate.candidates import Candidate
 from kerncap_stages.evaluate.session import EvaluateSettings, Session
 from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.replay.variant_shape import SUFFIX
 
 if TYPE_CHECKING:
@@ -65,6 +66,13 @@ class Task:
     error: str | None = None
     then: list[Callable[[], None]] = field(default_factory=list)
 
+    @property
+    def is_without_verdict(self) -> bool:
+        """Whether it is over, and the variant could not be judged: posting it again judges it again."""
+        if self.status is Status.FAILED:
+            return True
+        return self.result is not None and self.result["outcome"] == Outcome.UNJUDGED
+
     def describe(self) -> dict[str, Any]:
         """Return it as a client gets it."""
         about = {"id": self.id, "name": self.variant.name, "status": str(self.status)}
@@ -100,16 +108,18 @@ class Tasks:
         return self._waiting
 
     def add(self, name: str, subject: Subject, variants: tuple[PostedVariant, ...]) -> list[Task]:
-        """Add a task for each variant; one that is known, and has not failed, stays as it is.
+        """Add a task for each variant; a known one is added again only if there is no verdict on it.
 
         name: of the subject. Raises TooManyTasks if too many wait.
         """
+        posted = [(each.make_id(name), each) for each in variants]
         with self._lock:
-            size = self._waiting_bytes + sum(len(each.content) for each in variants)
-            if self._waiting + len(variants) > MAX_WAITING or size > MAX_WAITING_BYTES:
+            new = {identity: len(each.content) for identity, each in posted if self._is_new(identity)}
+            size = self._waiting_bytes + sum(new.values())
+            if new and (self._waiting + len(new) > MAX_WAITING or size > MAX_WAITING_BYTES):
                 raise TooManyTasks(f"{self._waiting:,} tasks wait", hint="post it again later")
             self._subjects[name] = subject
-            return [self._add(name, each) for each in variants]
+            return [self._add(name, identity, each) for identity, each in posted]
 
     def find(self, task: str) -> Task | None:
         """Return a task; None if nobody posted it since the service was started, or it was long ago."""
@@ -124,6 +134,11 @@ class Tasks:
                 return
         then()
 
+    def forget(self, task: Task, then: Callable[[], None]) -> None:
+        """Do not call ``then`` any more."""
+        with self._lock, contextlib.suppress(ValueError):
+            task.then.remove(then)
+
     def stop(self) -> None:
         """Judge nothing more; publish what was judged."""
         with self._lock:
@@ -132,11 +147,14 @@ class Tasks:
         self._thread.join()
         self._folder.remove()
 
-    def _add(self, name: str, variant: PostedVariant) -> Task:
-        identity = variant.make_id(name)
+    def _is_new(self, identity: str) -> bool:
+        """Whether a variant is to be judged: nobody posted it, or there is no verdict on it."""
         known = self._known.get(identity)
-        if known is not None and known.status is not Status.FAILED:
-            return known
+        return known is None or known.is_without_verdict
+
+    def _add(self, name: str, identity: str, variant: PostedVariant) -> Task:
+        if not self._is_new(identity):
+            return self._known[identity]
         task = self._known[identity] = Task(identity, name, variant)
         self._known.move_to_end(identity)
         self._queues.setdefault(name, deque()).append(task)
@@ -273,13 +291,15 @@ class _Turn:
         """Take a verdict; called in a thread of the evaluation."""
         _remove(path)
         self._running.discard(task.id)
+        variant, told = None, None
         try:
-            self._tasks.finish(task, judging.result(), None)
+            variant = judging.result()
         except CancelledError:
-            self._tasks.finish(task, None, "the service was stopped")
+            told = "the service was stopped"
         except Exception as error:
             self._is_broken = True
-            self._tasks.finish(task, None, str(error))
+            told = str(error)
+        self._tasks.finish(task, variant, told)
 
 
 def _remove(path: Path) -> None:

@@ -15,14 +15,19 @@ NAME = f"{FOLDER}/applied.json"
 
 @dataclass(frozen=True)
 class Applied:
-    """``added``: by the name of a file of flags, the text that was added to its end."""
+    """``added``: by the name of a file of flags, the text that was added to its end, as it then was."""
 
     added: dict[str, str] = field(default_factory=dict)
 
     def remove_from(self, name: str, content: bytes) -> bytes:
-        """Return a file without what was added; as it is, if the user has changed that end since."""
+        """Return a file without what was added, also if the user added more behind it.
+
+        It stays as it is if the user has changed what was added.
+        """
         added = self.added.get(name, "").encode(errors="surrogateescape")
-        return content[: len(content) - len(added)] if added and content.endswith(added) else content
+        place = content.rfind(added) if added else -1
+        is_whole = place == 0 or content[place - 1 : place].isspace() or content.endswith(added)
+        return content[:place] + content[place + len(added) :] if place >= 0 and is_whole else content
 
     def dump(self) -> bytes:
         """Return it as the file holds it."""

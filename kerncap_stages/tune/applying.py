@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
+import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.dependencies import find_first_error
 from kerncap_stages.errors import DeviceError, UsageError
-from kerncap_stages.evaluate.building import FLAG_FILES
+from kerncap_stages.evaluate.building import BUILD_S, FLAG_FILES
+from kerncap_stages.evaluate.make_runner import MakeRunner, NotBuiltError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.machine.user_folder import write_file
 from kerncap_stages.project.checkout import hash_file
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from kerncap_stages.tune.space import Configuration, Space
 
 _SHAPE = VARIANT.partition(".")[0] + SUFFIX
-_BUILD_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -139,20 +139,15 @@ def _put_back(project: Path, before: dict[str, bytes | None]) -> None:
 def _make(project: Path) -> None:
     target = "assemble" if (project / "kernel_variant.s").is_file() else "recompile"
     again = f"make -C {project} {target}"
-    try:
-        # A target may be newer than a file that was written in the same moment.
-        done = subprocess.run(
-            ["make", "-s", "-B", "-C", str(project), target],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_BUILD_S,
-            check=False,
+    if shutil.which("make") is None:
+        raise UsageError("make is not on PATH", hint="install make")
+    with MakeRunner(runs_python=(project / SCRIPT).is_file()) as runner:
+        try:
+            # A target may be newer than a file that was written in the same moment.
+            made = runner.run(project, ["-B", target], BUILD_S)
+        except NotBuiltError as error:
+            raise DeviceError(f"the winner does not compile in {project}: {error}", hint=again) from error
+    if not made.succeeded:
+        raise DeviceError(
+            f"the winner does not compile in {project}: {find_first_error(made.said)}", hint=again
         )
-    except subprocess.TimeoutExpired:
-        raise DeviceError(f"make did not end within {_BUILD_S:g} s", hint=again) from None
-    except FileNotFoundError:
-        raise UsageError("there is no make on PATH", hint="install make") from None
-    if done.returncode != 0:
-        said = find_first_error(done.stderr.decode(errors="replace"))
-        raise DeviceError(f"the winner does not compile in {project}: {said}", hint=again)

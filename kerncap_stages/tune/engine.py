@@ -20,7 +20,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.session import EvaluateSettings, Session
 from kerncap_stages.evaluate.subject import open_subject
-from kerncap_stages.evaluate.workers import count_workers
+from kerncap_stages.evaluate.workers import choose_count
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.tune.applied import FOLDER
 from kerncap_stages.tune.making import VariantMaker
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
     Running = dict[Future[EvaluatedVariant], Proposal]
 
-JOURNAL = f"{FOLDER}/journal.log"  # in the project
-_LOCK = "lock"
+_JOURNAL, _LOCK = "journal.log", "lock"
 
 
 @dataclass(frozen=True)
@@ -100,13 +99,13 @@ def run_tune(
     settings = settings or TuneSettings()
     assert subject.project is not None
     opened = open_subject(subject, settings.evaluate.judge)
-    jobs = settings.jobs or 2 * _count_workers(opened, settings.evaluate)
+    jobs = settings.jobs or 2 * choose_count(settings.evaluate.workers, opened.first)
     # The variants are built here; the evaluation gets code objects.
     judged_for = replace(subject, project=None)
     with _lock(subject.project) as folder, TemporaryFolder("tune") as work:
         maker = VariantMaker(subject.project, space, opened.captures, work, jobs)
         name = _name_study(opened, space, maker.identity, settings.evaluate)
-        search = Search(space, folder / "journal.log", name, settings.sampler, settings.seed)
+        search = Search(space, folder / _JOURNAL, name, settings.sampler, settings.seed)
         session = Session(judged_for, settings.evaluate)
         return _Tuner(space, settings, report, maker, search, session, jobs).run()
 
@@ -190,8 +189,11 @@ class _Tuner:
 
     def _end(self, *, now: bool) -> Tuned:
         if now:
+            self._maker.close()  # what is still built is not waited for
+        try:
+            made = self._session.end(now=now)
+        finally:
             self._maker.close()
-        made = self._session.end(now=now)
         self._take_judged({each for each in self._running if each.done()})
         digest, evaluation = made if made is not None else (None, None)
         if digest is not None:
@@ -208,18 +210,20 @@ class _Tuner:
         )
 
 
-def _count_workers(opened: OpenedSubject, settings: EvaluateSettings) -> int:
-    first = opened.first
-    return settings.workers or count_workers(first.environment.backend, is_software=first.device.software)
-
-
 @contextlib.contextmanager
 def _lock(project: Path) -> Iterator[Path]:
-    """Make the project's folder for what was found, and keep it for this process."""
+    """Make the project's folder for what was found, and keep it for this process.
+
+    The project may be somebody else's: nothing is written through links that it holds.
+    """
     folder = project / FOLDER
     try:
         folder.mkdir(exist_ok=True)
-        handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        for path in (folder, folder / _JOURNAL, folder / _LOCK):
+            if path.is_symlink():
+                raise UsageError(f"{path} is a symbolic link", hint="remove it: kc-tune makes its own file")
+        flags = os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(folder / _LOCK, flags, 0o644)
     except OSError as error:
         raise UsageError(
             f"{folder}: {error.strerror}", hint="tune a copy of the project that you can write to"
@@ -236,7 +240,7 @@ def _lock(project: Path) -> Iterator[Path]:
 
 
 def _name_study(opened: OpenedSubject, space: Space, identity: str, settings: EvaluateSettings) -> str:
-    """Name all that the results depend on: results of other sources or machines are not comparable."""
+    """Name all that the results depend on: results of other sources, machines or clusters do not compare."""
     judge = asdict(settings.judge)
     judge.pop("seed", None)
     parts = [
@@ -244,6 +248,7 @@ def _name_study(opened: OpenedSubject, space: Space, identity: str, settings: Ev
         space.describe(),
         [str(each) for each in opened.subject.captures],
         opened.machine,
+        settings.on,  # this machine is then only where the search runs
         judge,
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -82,7 +82,7 @@ class Expression:
 def read_expression(text: str, names: Collection[str]) -> Expression:
     """Read an expression. ``names``: those that it may use.
 
-    Raises UsageError if it is none, or does what expressions may not do.
+    Raises UsageError if it is not an expression, or does what expressions may not do.
     """
     if len(text) > _MAX_LENGTH:
         raise UsageError(
@@ -93,11 +93,11 @@ def read_expression(text: str, names: Collection[str]) -> Expression:
         _check(body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = error.msg if isinstance(error, SyntaxError) else error
-        raise UsageError(f"{text!r} is no expression: {why}", hint=_HINT) from error
+        raise UsageError(f"{text!r} is not an expression: {why}", hint=_HINT) from error
     unknown = sorted(_find_names(body) - set(names))
     if unknown:
         raise UsageError(
-            f"{text!r} uses {unknown[0]}, which is no parameter",
+            f"{text!r} uses {unknown[0]}, which is not a parameter",
             hint="the names here are " + ", ".join(sorted(names)),
         )
     return Expression(text, body)
@@ -175,5 +175,5 @@ def _compare(node: ast.Compare, values: Mapping[str, object]) -> bool:
 def _require_number(value: Any) -> Any:
     """Texts and lists can be multiplied, too, to any size."""
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value

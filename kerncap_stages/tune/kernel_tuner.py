@@ -25,7 +25,7 @@ from kernel_tuner.util import (  # type: ignore[import-not-found]
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.session import EvaluateSettings, Session
 from kerncap_stages.evaluate.subject import Subject, open_subject
-from kerncap_stages.evaluate.workers import count_workers
+from kerncap_stages.evaluate.workers import choose_count
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.project.artifacts import find_project
@@ -117,14 +117,11 @@ class ProjectRunner(Runner):  # type: ignore[misc]
         super().__init__()
         opened = find_project(f"{project}/")
         if opened is None:
-            raise UsageError(f"{project} is no project", hint="give the folder that kc-generate made")
+            raise UsageError(f"{project} is not a project", hint="give the folder that kc-generate made")
         store = Store.open(opened.store, create=False)
         subject = Subject(store, opened.captures)
         read = open_subject(subject, settings.judge)
-        first = read.first
-        self._jobs = settings.workers or count_workers(
-            first.environment.backend, is_software=first.device.software
-        )
+        self._jobs = choose_count(settings.workers, read.first)
         self._names = tuple(tune_params)
         self._space = _choose_space(project, tune_params)
         self._work = TemporaryFolder("tune")
@@ -144,9 +141,10 @@ class ProjectRunner(Runner):  # type: ignore[misc]
     ) -> None:
         """End the workers, and publish the evaluation in the project's store."""
         if error is not None:
-            self._maker.close()
+            self._maker.close()  # what is still built is not waited for
         with contextlib.ExitStack() as stack:
             stack.callback(self._work.remove)
+            stack.callback(self._maker.close)
             self._session.end(now=error is not None)
 
     def get_device_info(self) -> Any:

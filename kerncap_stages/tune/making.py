@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.building import Builder, read_source
+from kerncap_stages.evaluate.building import BUILD_S, Builder, read_source
 from kerncap_stages.evaluate.candidates import Candidate
 from kerncap_stages.evaluate.recipe import read_recipe
 from kerncap_stages.evaluate.regular import read_regular_file
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.tune.space import Configuration, Space
 
-_BUILD_S = 600.0
 _MAX_FILE_BYTES = 256 << 20
 VARIANT = "optimized.hsaco"  # the launch of all built code objects is in the file of this stem
 
@@ -69,7 +68,7 @@ class VariantMaker:
             _require_flags(recipe, space)
             self._source = read_source(project / recipe.source)
         source = SCRIPT if self._script is not None else None
-        self.builder = Builder(project, work, jobs, _BUILD_S, source, read_applied(project).remove_from)
+        self.builder = Builder(project, work, jobs, BUILD_S, source, read_applied(project).remove_from)
         self.identity = _hash_project(project, self._script, space)
 
     def close(self) -> None:
@@ -77,7 +76,7 @@ class VariantMaker:
         self.builder.stop()
 
     def make(self, configuration: Configuration) -> Candidate:
-        """Make the variant, which is compiled when it is its turn; it is refused if its launch is none."""
+        """Make the variant, which a worker compiles later. It is refused if its launch is impossible."""
         try:
             return self._make(configuration)
         except UsageError as error:

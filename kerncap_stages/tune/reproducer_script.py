@@ -22,14 +22,16 @@ class ReproducerScript:
     """The script's text, and where its values are."""
 
     def __init__(self, text: str) -> None:
-        """Raises UsageError if it is no such script any more."""
+        """Raises UsageError if the script was changed too much."""
         self._data = text.encode()
         self._values: dict[str, ast.expr] = {}
         self._grid: ast.expr | None = None
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise UsageError(f"{NAME} is no Python any more: {error}", hint="correct it first") from error
+            raise UsageError(
+                f"{NAME} cannot be parsed as Python: {error}", hint="correct it first"
+            ) from error
         for node in tree.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as table) if name in _TABLES:

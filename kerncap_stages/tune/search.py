@@ -6,6 +6,7 @@ nearest one that was not tried takes its place, so that a small space is tried t
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ _RESULT = "kerncap"  # the attribute of a trial that was judged
 _LATEST = "kerncap_evaluation"  # the attribute of a study: its newest evaluation
 _MAX_LISTED = 20_000  # configurations of a space that is searched for the nearest one
 _MAX_GRID = 1_000_000
-_MAX_TRIES = 1000  # at a configuration in a larger one
+_MAX_TRIES = 20  # of Optuna, at a configuration in a larger one that the constraints allow
+_MAX_DRAWN = 20_000  # at random, after that
 
 
 class Sampler(StrEnum):
@@ -82,6 +84,7 @@ class Search:
         self._running: dict[int, Configuration] = {}
         self._untried: dict[Configuration, None] | None = None
         try:
+            _remove_torn_line(journal)
             storage = JournalStorage(JournalFileBackend(str(journal), JournalFileOpenLock(str(journal))))
             self._study = optuna.create_study(
                 storage=storage, study_name=name, load_if_exists=True, sampler=_make_sampler(sampler, seed)
@@ -115,7 +118,7 @@ class Search:
         self._study.set_user_attr(_LATEST, digest)
 
     def propose(self) -> Proposal | None:
-        """Propose a configuration that was not tried; None if there is none left, or none is found.
+        """Propose a configuration that was not tried; None if all were tried, or if no new one is found.
 
         Raises UsageError if a constraint has no value for one.
         """
@@ -133,7 +136,9 @@ class Search:
             if self._untried is not None:
                 wanted = self._find_nearest(configuration)
             elif tries >= _MAX_TRIES:
-                return None
+                wanted = self._draw()
+                if wanted is None:
+                    return None
         self._study.enqueue_trial(wanted.as_dict())
         return self._begin(self._study.ask(self._distributions), wanted)
 
@@ -189,6 +194,14 @@ class Search:
 
         return min(self._untried, key=measure)
 
+    def _draw(self) -> Configuration | None:
+        """Return an untried configuration at random; None if none is found."""
+        for _ in range(_MAX_DRAWN):
+            values = tuple(self._random.choice(each.values) for each in self._space.parameters)
+            if self._is_new(configuration := self._space.make(values)):
+                return configuration
+        return None
+
     def _tell_known(self, trial: optuna.Trial, configuration: Configuration) -> None:
         """Finish a trial of which all is known: judged, forbidden by a constraint, or judged just now."""
         found = self._found.get(configuration)
@@ -212,6 +225,14 @@ class Search:
                 self._found[configuration] = Found(
                     configuration, Outcome(result["outcome"]), result["ratio"], result["code_digest"]
                 )
+
+
+def _remove_torn_line(journal: Path) -> None:
+    """Remove what is behind the last whole line. A full disk leaves that, and new lines would join it."""
+    with contextlib.suppress(FileNotFoundError), journal.open("r+b") as file:
+        content = file.read()
+        if not content.endswith(b"\n"):
+            file.truncate(content.rfind(b"\n") + 1)
 
 
 def _make_distribution(parameter: Parameter) -> BaseDistribution:

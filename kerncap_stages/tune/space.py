@@ -175,7 +175,7 @@ def make_space(defines: Mapping[str, list[Value]]) -> Space:
 def _make_space(read: dict[str, Any]) -> Space:
     unknown = set(read) - {*SECTIONS, "constraints", "launch"}
     if unknown:
-        raise UsageError(f"{min(unknown)!r} is no part of this file")
+        raise UsageError(f"unknown section or key {min(unknown)!r}")
     parameters = [
         _read_parameter(name, section, values)
         for section in SECTIONS
@@ -191,7 +191,7 @@ def _make_space(read: dict[str, Any]) -> Space:
         raise UsageError(f"it has {len(parameters)} parameters: from 1 to {_MAX_PARAMETERS} are possible")
     constraints = read.get("constraints", [])
     if not isinstance(constraints, list) or not all(isinstance(each, str) for each in constraints):
-        raise UsageError("constraints is no list of texts")
+        raise UsageError("constraints must be a list of texts")
     launch = _require_table("launch", read.get("launch", {}))
     return Space(
         tuple(parameters),
@@ -202,13 +202,13 @@ def _make_space(read: dict[str, Any]) -> Space:
 
 def _require_table(name: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise UsageError(f"{name} is no table: write [{name}] on a line of its own")
+        raise UsageError(f"{name} must be a table: write [{name}] on a line of its own")
     return given
 
 
 def _read_parameter(name: str, section: str, given: Any) -> Parameter:
     if not name.isidentifier():
-        raise UsageError(f"{name!r} is no name of a parameter: letters, digits and _ are")
+        raise UsageError(f"the name of a parameter has letters, digits and _ only, and {name!r} has others")
     is_range = isinstance(given, dict)
     values = _list_range(name, given) if is_range else given
     if not isinstance(values, list) or not 0 < len(values) <= _MAX_VALUES:

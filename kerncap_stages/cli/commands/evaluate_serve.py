@@ -41,7 +41,7 @@ ProjectsArgument = Annotated[
     ),
 ]
 HostOption = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="The address. Others than this machine's are not encrypted.")
+    str, typer.Option(metavar="ADDRESS", help="Address to listen on. Traffic is never encrypted.")
 ]
 PortOption = Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="The port; 0 takes a free one.")]
 TokenFileOption = Annotated[

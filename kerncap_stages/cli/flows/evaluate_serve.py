@@ -64,6 +64,11 @@ def serve_evaluations(store_folder: Path | None, arguments: ServeArguments) -> N
                 "note: this is HTTP without encryption, and other machines reach it: whoever reads the "
                 "network reads the token; put a proxy with TLS before it"
             )
+        if token.readable:
+            say(
+                f"note: other users may read {make_printable(str(arguments.token_file))}, and so the token; "
+                "chmod 600 keeps it to you"
+            )
         serve(listener, token, subjects, settings, arguments.max_body_mib << 20, list_it)
 
 
@@ -73,7 +78,7 @@ def _open_projects(store_folder: Path | None, folders: tuple[str, ...]) -> dict[
         subject = find_subject(store_folder, each, ())
         if subject.project is None:
             raise UsageError(
-                f"{make_printable(each)} is no project",
+                f"{make_printable(each)} is not a project",
                 hint="a client names captures of your store by their digests; give folders only",
             )
         name = subject.project.resolve().name

@@ -124,7 +124,7 @@ def _open_project(store_folder: Path | None, project: str, held_out: tuple[str, 
     subject = find_subject(store_folder, project, held_out)
     if subject.project is None:
         raise UsageError(
-            f"{project} is no project: variants are built in one",
+            f"{project} is not a project: variants are built in one",
             hint="give the folder that kc-generate made",
         )
     return subject, subject.project

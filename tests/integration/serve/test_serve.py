@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import signal
 import time
 
@@ -74,19 +75,23 @@ def test_only_the_token_opens(service):
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        (b"{", 400, "no JSON"),
-        (b"[]", 400, "no JSON object"),
-        (b"\xff\xfe", 400, "no JSON"),
-        (b"[" * 100_000, 400, "no JSON"),
+        (b"{", 400, "must be JSON"),
+        (b"[]", 400, "a JSON object"),
+        (b"\xff\xfe", 400, "must be JSON"),
+        (b"[" * 100_000, 400, "must be JSON"),
         ({}, 400, "either capture or project"),
-        ({"capture": "@capture", "variants": [{}]}, 400, "no digest"),
-        ({"capture": "0" * 64, "variants": []}, 400, "no list of 1"),
+        ({"capture": "@capture", "variants": [{}]}, 400, "must be a digest"),
+        ({"capture": "0" * 64, "variants": []}, 400, "a list of 1"),
         ({"capture": "0" * 64, "variants": [{"code": "!", "suffix": ".hsaco"}]}, 400, "variants[0].code"),
         ({"capture": "0" * 64, "variants": [{"code": "", "suffix": "/../x"}]}, 400, "variants[0].suffix"),
         ({"capture": "0" * 64, "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "0000"),
         ({"project": "../project", "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "no such project"),
         ({"project": "project", "variants": [{"source": "\ud800", "suffix": ".hip"}]}, 400, "source"),
-        ({"project": "project", "variants": [{"source": "", "suffix": ".hip", "run": 1}]}, 400, "no object"),
+        (
+            {"project": "project", "variants": [{"source": "", "suffix": ".hip", "run": 1}]},
+            400,
+            "with only these",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(service, body, status, said):
@@ -106,6 +111,7 @@ def test_more_that_is_wrong(service):
     assert service.ask("GET", "/tasks/x?timeout=nan")[0] == 400
     assert service.ask("POST", "/tasks/batch", {"ids": ["x"]})[0] == 404
     assert service.ask("POST", "/tasks/batch", {"ids": [1]})[0] == 400
+    assert service.ask("POST", "/tasks/batch", {"ids": [], "timeout": 10**400})[0] == 400
     assert service.ask("GET", "/evaluate")[0] == 405
     assert service.ask("GET", "/nothing")[0] == 404
 
@@ -154,9 +160,18 @@ def test_a_wait_ends_when_its_time_is_up_and_a_client_may_go_away(service):
 def test_a_signal_ends_it_and_what_was_judged_is_kept(start, number):
     service = start("--timeout", 60, KERNCAP_SERVE_TOKEN=TOKEN)
     service.wait(service.post(code("right"), code("half"), capture=service.capture))
-    service.post(code("for_ever"), capture=service.capture)
+    (task,) = service.post(code("for_ever"), capture=service.capture)
+    waiting = service.connect()
+    headers = {"Authorization": f"Bearer {service.token}"}
+    waiting.request("GET", f"/tasks/{task['id']}?timeout=100", headers=headers)
+    time.sleep(0.5)  # it waits in the service now
     began = time.monotonic()
-    assert "Traceback" not in service.end(number)
+    service.process.send_signal(number)
+    assert json.loads(waiting.getresponse().read())["status"] == "waiting"
+    waiting.close()
+    _, err = service.process.communicate(timeout=60)
+    assert service.process.returncode == -number
+    assert err == ""
     assert time.monotonic() - began < 20
     evaluation = service.stages.show("@evaluation")
     assert {each["name"] for each in evaluation["variants"]} == {"right", "half"}
@@ -196,5 +211,18 @@ def test_where_it_serves(start):
     stages = service.stages
     taken = stages.run("evaluate-serve", "--port", service.port).must(4)
     assert "cannot listen" in taken.err
-    assert "it is no address" in stages.run("evaluate-serve", "--host", "example.org").must(2).err
-    assert "is no project" in stages.run("evaluate-serve", "@capture").must(2).err
+    assert "is not an IP address" in stages.run("evaluate-serve", "--host", "example.org").must(2).err
+    assert "is not a project" in stages.run("evaluate-serve", "@capture").must(2).err
+
+
+def test_a_client_that_leaves_within_its_body_is_no_news(service):
+    connection = service.connect()
+    connection.putrequest("POST", "/evaluate")
+    connection.putheader("Authorization", f"Bearer {service.token}")
+    connection.putheader("Content-Length", "1000")
+    connection.endheaders()
+    connection.send(b"{")
+    time.sleep(0.5)
+    connection.close()
+    assert service.ask("GET", "/health")[0] == 200
+    assert service.end() == ""

@@ -170,7 +170,7 @@ def test_what_cannot_be_tuned_is_refused_at_once(stages, project):
     assert "'BLOCK' is 0" in told
     space.unlink()
     assert "--init" in stages.run("tune", "project").must(2).err
-    assert "is no project" in stages.run("tune", "@capture").must(2).err
+    assert "is not a project" in stages.run("tune", "@capture").must(2).err
 
 
 def test_the_first_file_holds_what_the_source_has(stages, project):

@@ -15,8 +15,8 @@ import pytest
 
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.evaluate import workers as workers_module
-from kerncap_stages.evaluate.building import NotBuiltError
 from kerncap_stages.evaluate.candidates import Candidate
+from kerncap_stages.evaluate.make_runner import NotBuiltError
 from kerncap_stages.evaluate.session import EvaluateSettings, Session
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.manifests import dump, load_as
@@ -128,6 +128,7 @@ def test_what_a_build_says_is_the_result(session):
 
 
 def test_an_error_of_the_evaluation_is_everybodys(session, monkeypatch):
+    before = threading.enumerate()
     monkeypatch.setattr(workers_module, "_COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
     with pytest.raises(DeviceError, match="exit code 3"):
         session.submit(make("right 1")).result(LIMIT_S)
@@ -135,3 +136,16 @@ def test_an_error_of_the_evaluation_is_everybodys(session, monkeypatch):
         session.submit(make("right 2")).result(LIMIT_S)
     with pytest.raises(DeviceError, match="exit code 3"):
         session.end()
+    # Nothing is left that waits for variants: a service fails many times.
+    readers = [each for each in threading.enumerate() if each not in before]
+    for each in readers:
+        each.join(LIMIT_S)
+    assert not any(each.is_alive() for each in readers)
+
+
+def test_a_variant_that_could_not_be_judged_is_tried_again(session, tmp_path):
+    assert session.submit(make("right 1")).result(LIMIT_S).outcome is Outcome.RIGHT
+    for _ in range(2):
+        assert session.submit(make("dies", "mine")).result(LIMIT_S).outcome is Outcome.UNJUDGED
+    tried = (tmp_path / "tasks").read_text().splitlines()
+    assert len(tried) == 1 + 4  # twice each

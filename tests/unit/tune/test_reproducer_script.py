@@ -45,7 +45,7 @@ def test_what_is_no_plain_value_is_refused(name):
 
 
 def test_what_is_no_script_is_refused():
-    with pytest.raises(UsageError, match="no Python"):
+    with pytest.raises(UsageError, match="parsed as Python"):
         ReproducerScript("CONSTANTS = {")
     with pytest.raises(UsageError, match="sets no GRID"):
         ReproducerScript("CONSTANTS = {}").require([], grid=True)

@@ -122,3 +122,32 @@ def test_a_large_space_is_not_listed(tmp_path):
         proposals = [search.propose() for _ in range(5)]
         assert len({each.configuration for each in proposals}) == 5
         assert all(space.is_allowed(each.configuration) for each in proposals)
+
+
+def test_a_torn_line_at_the_end_is_left_out(make, tmp_path):
+    _, search = make()
+    drain(search, 5)
+    journal = tmp_path / "journal.log"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    _, again = make()
+    assert len(again.found) in (4, 5)
+    drain(again, 3)
+    _, last = make()
+    assert len(last.found) == len(again.found)
+
+
+def test_a_large_space_of_which_nothing_is_allowed_ends(tmp_path):
+    (tmp_path / "tune.toml").write_text(
+        "constraints = ['A > 5000']\n[define]\nA = { min = 1, max = 4096 }\nB = { min = 1, max = 4096 }\n"
+    )
+    search = Search(read_space(tmp_path / "tune.toml"), tmp_path / "journal.log", "s", Sampler.TPE, 1)
+    assert search.propose() is None
+    assert len((tmp_path / "journal.log").read_text().splitlines()) < 500
+
+
+def test_a_rare_configuration_of_a_large_space_is_found(tmp_path):
+    (tmp_path / "tune.toml").write_text(
+        "constraints = ['A == 7']\n[define]\nA = { min = 1, max = 512 }\nB = { min = 1, max = 4096 }\n"
+    )
+    search = Search(read_space(tmp_path / "tune.toml"), tmp_path / "journal.log", "s", Sampler.TPE, 1)
+    assert search.propose().configuration.as_dict()["A"] == 7
