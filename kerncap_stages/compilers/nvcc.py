@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.kernel_facts import is_same_but_for_unit
+from kerncap_stages.code.kernel_facts import find_unmarked_end, is_same_but_for_unit
 from kerncap_stages.code.ptx import find_entry_lines
+from kerncap_stages.compilers import nvcc_script
 from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.compilers.dependencies import (
     Headers,
@@ -27,6 +29,7 @@ from kerncap_stages.compilers.dependencies import (
 from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.compilers.nvcc_flags import SEPARATE
 from kerncap_stages.compilers.nvcc_words import is_path
+from kerncap_stages.compilers.shortcuts import Shortcut
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.run_tool import run_tool
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.compilers.kernel_unit import KernelUnit
-    from kerncap_stages.compilers.shortcuts import Shortcut
 
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
@@ -119,8 +121,19 @@ class NvccTool:
         return made
 
     def try_shortcuts(self, unit: KernelUnit, edited: Path | None, *, one_kernel: bool) -> Iterator[Shortcut]:  # noqa: ARG002
-        """Yield nothing: nvcc has no step between which a kernel could be taken out."""
-        return iter(())
+        """Compile one kernel by link-time optimisation; see ``nvcc_script``. nvcc precompiles no headers."""
+        if not one_kernel or SEPARATE in unit.flags:
+            return
+        with TemporaryFolder("alone") as name:
+            folder, output = _make_two_folders(name)
+            code = output / "code"
+            script = [sys.executable, "-I", nvcc_script.__file__, "--alone", find_unmarked_end(unit.symbol)]
+            command = self.make_command(unit.target, unit.flags, "-w", str(unit.path))
+            done = run_compiler([*script, str(code), *command], folder)
+            if done.returncode == 0 and code.is_file():
+                yield Shortcut(code.read_bytes(), one_kernel=True)
+            else:
+                yield Shortcut(one_kernel=True, problem=find_first_error(done.stderr))
 
     def _compile(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
         with TemporaryFolder("trial") as name:

@@ -7,10 +7,12 @@ of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers import nvrtc_script
+from kerncap_stages.code.kernel_facts import find_unmarked_end
+from kerncap_stages.compilers import nvcc_script, nvrtc_script
 from kerncap_stages.compilers.flags import keep_shaping_flags
 from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import is_nvcc
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders, Source
     from kerncap_stages.store import Store
 
+ONE_KERNEL_SCRIPT = "compile_kernel.py"
+_PLAIN = re.compile(r"\w+", re.ASCII)  # no character that make or a shell interprets
+
 
 class NvccProject:
     """See ``kind.ProjectKind``."""
@@ -44,12 +49,12 @@ class NvccProject:
 
     def build(
         self,
-        capture: Capture,  # noqa: ARG002
+        capture: Capture,
         originals: Sequence[str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002 - other units are found for HIP alone
         *,
-        one_kernel: bool = False,  # noqa: ARG002
+        one_kernel: bool = False,
         precompiled: PrecompiledHeaders | None = None,  # noqa: ARG002
     ) -> Build:
         """Place the sources in a copy of their tree."""
@@ -69,10 +74,17 @@ class NvccProject:
         files = {"compile_flags.rsp": make_nvcc_response_text(mirror.relocate(flags)).encode()}
         if is_nvrtc(compiler):
             files[SCRIPT] = Path(nvrtc_script.__file__).read_bytes()
+        kernel = None
+        if one_kernel and not is_nvrtc(compiler) and SEPARATE not in flags:
+            kernel = _find_name(capture.kernel.mangled_name)
+        if kernel is not None:
+            files[ONE_KERNEL_SCRIPT] = Path(nvcc_script.__file__).read_bytes()
         values = {
             "is_clang": False,
             "is_nvrtc": is_nvrtc(compiler),
             "script": SCRIPT,
+            "one_kernel": kernel,
+            "one_kernel_script": ONE_KERNEL_SCRIPT,
             "separate": SEPARATE in flags,
             "compiler": choose_compiler(compiler, is_nvrtc if is_nvrtc(compiler) else is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
@@ -88,6 +100,7 @@ class NvccProject:
         files = make_overlay_files(placed, [(to_os_string(command.translation_unit), flags)])
         values = {
             "is_clang": True,
+            "one_kernel": None,
             "built": "$(BUILT)",
             "built_text": "`optimized.cubin` (`optimized.ptx` where there is no ptxas)",
             "compiler": choose_compiler(to_os_string(command.arguments[0]), is_clang, "clang++"),
@@ -114,3 +127,9 @@ class NvccProject:
         code = store.get(kernel.code_digest)
         text = list_machine_code(code, kernel.mangled_name)
         return {} if text is None else {LISTING: text}
+
+
+def _find_name(symbol: str) -> str | None:
+    """Return the part of a kernel's symbol by which nvlink selects it; None if a shell might interpret it."""
+    name = find_unmarked_end(symbol)
+    return name if _PLAIN.fullmatch(name) else None

@@ -1,5 +1,7 @@
 """Flags in artifacts of anybody's making: kc-store import brings them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kerncap_stages.generate.hip_project import HipProject
@@ -24,3 +26,15 @@ def test_flags_of_an_artifact_are_judged_again(kind, compiler, hostile):
     # The response file of nvcc names the copies of include folders.
     assert [line.strip('"') for line in flags.splitlines()][1::2] == ["-O3", "-std=c++17"]
     assert len(flags.splitlines()) == len(kept)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "is_alone"),
+    [("_Z5scalePf", True), ("a'b", False), ("a b", False), ("$(x)`", False), ("a\nb", False), ("", False)],
+)
+def test_a_symbol_that_make_or_a_shell_would_interpret_is_not_compiled_alone(symbol, is_alone):
+    capture = SimpleNamespace(kernel=SimpleNamespace(mangled_name=symbol))
+    command = CompileCommand(translation_unit="/w/k.cu", directory="/w", arguments=("nvcc", "-O3"))
+    built = NvccProject().build(capture, ["/w/k.cu"], command, one_kernel=True)
+    assert ("compile_kernel.py" in built.files) == is_alone
+    assert built.values["one_kernel"] == (symbol if is_alone else None)
