@@ -19,7 +19,7 @@ class OneSwitch final : public test::StubDriver {
   core::Result<void> open(const replay::Plan& plan) override {
     was_timed = plan.timed;
     if (refuses) return core::Error{core::ErrorCode::unsupported, "another GPU"};
-    m_opened = {"a \"stub\"", "isa1", "runtime 2", {4, 4096}, {"a stand-in"}};
+    m_opened = {"a \"stub\"", "isa1", "runtime 2", {4, 4096}, {"a stand-in"}, {1000, 64, 2, 500}};
     return {};
   }
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
@@ -70,7 +70,8 @@ void a_run_is_reported_with_its_device() {
   Fixture fixture;
   CHECK(fixture.run({fixture.plan, "--iterations", "2"}) == 0);
   CHECK(!fixture.driver.is_on && fixture.driver.was_timed && fixture.driver.kernarg_bytes == 2);
-  CHECK(fixture.says("\"device\":{\"name\":\"a \\\"stub\\\"\",\"isa\":\"isa1\"},\"runtime_version\":\"runtime 2\""));
+  CHECK(fixture.says("\"device\":{\"name\":\"a \\\"stub\\\"\",\"isa\":\"isa1\",\"memory_bytes_per_s\":1000,\"cache_bytes\":64,"
+                     "\"compute_units\":2,\"clock_hz\":500},\"runtime_version\":\"runtime 2\""));
   CHECK(fixture.says("\"baseline_ns\":[42,42]") && fixture.says("\"notes\":[\"a stand-in\"]"));
 }
 
