@@ -70,6 +70,12 @@ class Expression:
     text: str
     body: ast.expr
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a tuple, a list or a text: as a condition that would always hold."""
+        is_text = isinstance(self.body, ast.Constant) and isinstance(self.body.value, str)
+        return is_text or isinstance(self.body, (ast.Tuple, ast.List))
+
     def evaluate(self, values: Mapping[str, object]) -> Any:
         """Return its value. Raises UsageError if it has none, as where it divides by zero."""
         try:

@@ -37,7 +37,7 @@ from kerncap_stages.replay.variant_shape import MAX_BLOCK_WORK_ITEMS, MAX_WORK_I
 from kerncap_stages.tune.expressions import Expression, read_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     Value = bool | int | float | str
@@ -195,9 +195,18 @@ def _make_space(read: dict[str, Any]) -> Space:
     launch = _require_table("launch", read.get("launch", {}))
     return Space(
         tuple(parameters),
-        tuple(read_expression(each, names) for each in constraints),
+        tuple(_read_constraint(each, names) for each in constraints),
         {name: _read_launch(name, given, names) for name, given in launch.items()},
     )
+
+
+def _read_constraint(text: str, names: Collection[str]) -> Expression:
+    constraint = read_expression(text, names)
+    if constraint.is_list:
+        raise UsageError(
+            f"the constraint {text!r} always holds", hint="join conditions by `and`, or list them one by one"
+        )
+    return constraint
 
 
 def _require_table(name: str, given: Any) -> dict[str, Any]:

@@ -83,6 +83,8 @@ lds = "lds + TILE * 4"
         ("constraints = 'A'\n[define]\nA = [1]\n", "must be a list of texts"),
         ("constraints = ['B']\n[define]\nA = [1]\n", "which is not a parameter"),
         ("constraints = ['grid_x > 1']\n[define]\nA = [1]\n", "which is not a parameter"),
+        ("constraints = ['A > 2, A < 9']\n[define]\nA = [1]\n", "always holds"),
+        ("constraints = ['\"A\"']\n[define]\nA = [1]\n", "always holds"),
         ("[define]\nA = [1]\n[launch]\nblocks = 'A'\n", "a launch has"),
         ("[define]\nA = [1]\n[launch]\nblock = ['A', 1, 1, 1]\n", "up to three"),
         ("[define]\nA = [1]\n[launch]\nlds = ['A']\n", "one for lds"),
