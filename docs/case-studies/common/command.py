@@ -29,7 +29,6 @@ def describe_machine() -> dict[str, Any]:
     """Say what the study runs on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    root = json.loads(Path("/etc/kerncap-root.json").read_text())
     here = Path(__file__).resolve().parent
     commit = subprocess.run(
         ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
@@ -38,11 +37,23 @@ def describe_machine() -> dict[str, Any]:
         "processor": models[0] if models else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "rocm": root["rocm"],
-        "packages": {name: root["packages"][name] for name in PACKAGES if name in root["packages"]},
+        **_describe_runtime(),
         "commit": commit.stdout.strip(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
+
+
+def _describe_runtime() -> dict[str, Any]:
+    """Say which ROCm root this is, or else which NVIDIA GPU and toolkit."""
+    file = Path("/etc/kerncap-root.json")
+    if file.exists():
+        root = json.loads(file.read_text())
+        packages = {name: root["packages"][name] for name in PACKAGES if name in root["packages"]}
+        return {"rocm": root["rocm"], "packages": packages}
+    words = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    gpu = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    version = subprocess.run(("nvcc", "--version"), capture_output=True, text=True, check=True).stdout
+    return {"gpu": gpu, "nvcc": version.splitlines()[-1]}
 
 
 def measure_kernels(study: Study, kernels: Sequence[Kernel]) -> dict[str, Any]:

@@ -114,7 +114,8 @@ def find_edited(kernel: Kernel, project: Path) -> Path:
     """Return the project's copy of the file that is edited: the kernel's own, or a header in deps/."""
     copies = (project / "deps").rglob(kernel.file.rpartition("/")[2])
     headers = [path for path in copies if path.as_posix().endswith(f"/{kernel.file}")]
-    return headers[0] if headers else project / "kernel_variant.cpp"
+    variants = (project / f"kernel_variant.{suffix}" for suffix in ("cpp", "cu"))
+    return headers[0] if headers else next(path for path in variants if path.exists())
 
 
 def _take_median(rows: list[dict[str, Any]], part: str) -> dict[str, float]:

@@ -175,14 +175,13 @@ class Study(ABC):
     def configure_and_build(self, source: Path, options: Sequence[str]) -> dict[str, Any]:
         """Configure with CMake and Ninja, and build. ccache keeps what was compiled."""
         log = self.log("build")
-        compiler = f"{run('hipconfig', '-l', log=log).out.strip()}/clang++"
-        variables = {**build_variables(cached=True), "HIPCXX": compiler}
+        variables = {**build_variables(cached=True), **self.compiler_variables()}
         if not (self.build / "build.ninja").exists():
             # By its name: a checkout's build is in a folder that changes, and CMake would keep the path.
             where = ("-S", source, "-B", self.build, "-G", "Ninja", "-DCMAKE_MAKE_PROGRAM:STRING=ninja")
             run("cmake", *where, *options, log=log, variables=variables)
         run(*self.build_command, log=log, variables=variables)
-        version = run(compiler, "--version", log=log).out.splitlines()[0]
+        version = self.compiler_version()
         seconds = time_steps(self.read_ninja_log())
         return {
             "steps": len(seconds),
@@ -191,6 +190,15 @@ class Study(ABC):
             "options": list(options),
             "jobs": self.jobs,
         }
+
+    def compiler_variables(self) -> dict[str, str]:
+        """Return what tells CMake the compiler of kernels."""
+        return {"HIPCXX": f"{run('hipconfig', '-l', log=self.log('build')).out.strip()}/clang++"}
+
+    def compiler_version(self) -> str:
+        """Return the line in which that compiler says its version."""
+        compiler = self.compiler_variables()["HIPCXX"]
+        return run(compiler, "--version", log=self.log("build")).out.splitlines()[0]
 
     def read_ninja_log(self) -> set[str]:
         """Return the lines of ninja's log, one for each step."""
