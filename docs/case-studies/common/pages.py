@@ -41,6 +41,18 @@ def render(results: dict[str, Any], rows: list[Row], folder: Path, **more: Any) 
     )
 
 
+def make_files(results: dict[str, Any], folder: Path, program: str) -> dict[str, str]:
+    """Return the text of each file of a page by its name. ``program``: whose build is compared."""
+    rows = [Row(kernel) for kernel in results["kernels"].values()]
+    return {
+        "README.md": render(results, rows, folder),
+        "ratio.svg": draw_ratios(rows),
+        "build.svg": draw_builds(rows, program),
+        "loop.svg": draw_loops(rows),
+        "project.svg": draw_projects(rows),
+    }
+
+
 class Row:
     """What the page says of one kernel."""
 
