@@ -5,15 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once
-from shared import folder_of_run, made_once
+from captured_projects import copy_project
+from programs import SOURCES
 from stages import Stages, executable
 
 from kerncap_stages.store import Store
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOURCE = SOURCES / "evaluate/sums.hip"
-TARGET = "gfx90a"
 
 
 @dataclass
@@ -71,24 +69,7 @@ class Service:
 
 @pytest.fixture
 def stages(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Stages:
-    def make(folder: Path) -> str:
-        Store.open(folder / "store")
-        made = Stages(folder / "store", folder, TARGET)
-        app = compile_once(Build(Program(SOURCE), TARGET, "O3"))
-        (digest,) = made.capture("sums", app)
-        words = ["hipcc", "-O3", *COMMON_FLAGS, f"--offload-arch={TARGET}", "-c", str(SOURCE)]
-        entry = {"directory": str(folder), "file": str(SOURCE), "arguments": words}
-        (folder / "compile_commands.json").write_text(json.dumps([entry]))
-        found = ("--source-dir", SOURCE.parent, "--compile-commands", "compile_commands.json")
-        (source,) = made.run("locate", digest, *found).must().digests
-        made.run("generate", source, "--output", "project").must()
-        return digest
-
-    folder = folder_of_run(tmp_path_factory) / "serve"
-    made_once(folder, make)
-    shutil.copytree(folder / "store", tmp_path / "store")
-    shutil.copytree(folder / "project", tmp_path / "project")
-    return Stages(tmp_path / "store", tmp_path, TARGET)
+    return copy_project(SOURCE, "sums", tmp_path_factory, tmp_path)
 
 
 @pytest.fixture
