@@ -13,7 +13,7 @@ import pytest
 STUDIES = Path(__file__).resolve().parents[2] / "docs/case-studies"
 
 
-@pytest.fixture(params=["llama", "composable-kernel"])
+@pytest.fixture(params=["llama", "composable-kernel", "llama-cuda"])
 def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a study's folder, and the module that writes its page. It is in no package."""
     folder = STUDIES / request.param
@@ -28,7 +28,7 @@ def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 def test_page_and_pictures_are_what_the_results_give(study: Any) -> None:
-    """`make study ARGS=--page` and `make study-ck ARGS=--page` write them again."""
+    """`make study ARGS=--page` and its like write them again."""
     folder, page = study
     files = page.make_files(json.loads((folder / "results.json").read_text()))
     assert {path.name for path in folder.glob("*.svg")} == {name for name in files if name.endswith(".svg")}
