@@ -13,12 +13,18 @@ if TYPE_CHECKING:
 
 
 def main(namespace: dict[str, Any]) -> None:
-    """Run each operator, or with `--list` print their names; the process ends with 1 if one failed."""
+    """Run each operator, or those named; with `--list` print their names. Ends with 1 if one failed.
+
+    `--configurations N` before the names: Triton's autotuner tries only N configurations of a kernel.
+    """
     operators = operators_of(namespace)
     names = sys.argv[1:]
     if names == ["--list"]:
         print("\n".join(operators))
         return
+    if names[:1] == ["--configurations"]:
+        keep_configurations(int(names[1]))
+        names = names[2:]
     unknown = [name for name in names if name not in operators]
     if unknown:
         sys.exit(f"no such operator: {', '.join(unknown)}")
@@ -35,6 +41,18 @@ def operators_of(namespace: dict[str, Any]) -> dict[str, Callable[[], None]]:
         and value.__module__ == namespace["__name__"]
         and not name.startswith("_")
     }
+
+
+def keep_configurations(count: int) -> None:
+    """Shorten the lists of configurations of all kernels that are defined from now on."""
+    from triton.runtime.autotuner import Autotuner
+
+    original = Autotuner.__init__
+
+    def shorter(self: Autotuner, fn: Any, arg_names: Any, configs: Any, *rest: Any, **named: Any) -> None:
+        original(self, fn, arg_names, configs[:count], *rest, **named)
+
+    Autotuner.__init__ = shorter
 
 
 def run(name: str, operator: Callable[[], None]) -> bool:
