@@ -259,6 +259,13 @@ def chunk_gated_delta_rule_gates_backward() -> None:
     backward(out)
 
 
+def fused_gdn_gate() -> None:
+    from fla.ops.gated_delta_rule.gate import fused_gdn_gate as operator
+
+    decay, bias = rand(2, dtype="float32", grad=True), rand(2, dtype="float32", grad=True)
+    backward(operator(rand(1, 128, 2, grad=True), decay, bias))
+
+
 def fused_recurrent_gated_delta_rule() -> None:
     from fla.ops import fused_recurrent_gated_delta_rule as operator
 
@@ -908,7 +915,9 @@ if __name__ == "__main__":
 # - the kernels of context parallelism (fla/ops/cp): they take several GPUs.
 # - the backends ascend, gluon, tilelang, flash_kda and flash_qla: other hardware, compilers or packages.
 # - chunk_momentum_delta_rule, titans and dsa have no Triton kernel; parallel_moba only calls flash-attn.
-# - prepare_position_ids_kernel of utils/index.py: nothing launches it.
+# - prepare_position_ids_kernel (utils/index.py) and chunk_gsa_bwd_k_kernel_dqkvg (gated_oja_rule/chunk_h.py):
+#   nothing launches them.
+# - chunk_scaled_dot_kkt_fwd_kernel of gated_oja_rule/chunk_kkt.py: its only caller always passes a decay.
 # - prepare_wy_repr_fwd_kernel_chunk64 of dplr: only for a chunk of 64 without a bound of the decay.
-# - fla/ops/mesa_net/chunk_h_kv_intra_bwd_separate.py: only where shared memory is small or heads are large.
+# - the two kernels of mesa_net/chunk_h_kv_intra_bwd_separate.py: only on a GPU with little shared memory.
 # - fused_chunk_gla and fused_chunk_delta_rule only raise that they are deprecated.
