@@ -191,22 +191,6 @@ def fused_recurrent_delta_rule() -> None:
     backward(operator(*_qkv(), _gate(1, 128, 2), use_qk_l2norm_in_kernel=True)[0])
 
 
-def parallel_delta_rule() -> None:
-    """Forward only: it has no backward pass. Heads come before tokens."""
-    from fla.ops.delta_rule.parallel import parallel_delta_rule as operator
-
-    query, key, value = (_unit(1, 2, 128, 64, grad=False) for _ in range(3))
-    operator(query, key, value, _gate(1, 2, 128, grad=False), 0.125, output_attentions=True)
-
-
-def deltaformer() -> None:
-    """Call the part before flash-attn's own kernel."""
-    from fla.ops.deltaformer.parallel import ParallelDeltaformerFunction
-
-    query, key, value = (_unit(1, 128, 2, 64) for _ in range(3))
-    backward(ParallelDeltaformerFunction.apply(query, key, value, _gate(1, 128, 2), 128, None))
-
-
 def parallel_forgetting_attn() -> None:
     from fla.ops import parallel_forgetting_attn as operator
 
@@ -920,4 +904,5 @@ if __name__ == "__main__":
 # - chunk_scaled_dot_kkt_fwd_kernel of gated_oja_rule/chunk_kkt.py: its only caller always passes a decay.
 # - prepare_wy_repr_fwd_kernel_chunk64 of dplr: only for a chunk of 64 without a bound of the decay.
 # - the two kernels of mesa_net/chunk_h_kv_intra_bwd_separate.py: only on a GPU with little shared memory.
+# - parallel_delta_rule and deltaformer import what fla-core does not have.
 # - fused_chunk_gla and fused_chunk_delta_rule only raise that they are deprecated.

@@ -422,14 +422,6 @@ def softmax() -> None:
     backward(LigerSoftmaxFunction.apply(rand(128, 1000, grad=True)))
 
 
-def softmax_backward_blocks() -> None:
-    """Run the backward pass for long rows itself: the library takes any row as one block."""
-    from liger_kernel.ops.softmax import _softmax_backward
-
-    y = rand(128, 1000, dtype="float32").softmax(-1)
-    _softmax_backward(rand(128, 1000, dtype="float32"), y, 256, 4, True)
-
-
 def sparsemax() -> None:
     from liger_kernel.ops import LigerSparsemaxFunction
 
@@ -445,7 +437,7 @@ def swiglu() -> None:
 def swiglu_fused_gate_up() -> None:
     from liger_kernel.ops import LigerFusedGateUpSiLUMulFunction
 
-    backward(LigerFusedGateUpSiLUMulFunction.apply(rand(2, 64, 1024, grad=True)))
+    backward(LigerFusedGateUpSiLUMulFunction.apply(rand(128, 1024, grad=True)))
 
 
 def swiglu_tiles() -> None:
@@ -514,8 +506,8 @@ if __name__ == "__main__":
     main(globals())
 
 # Not reached:
-# - _softmax_multi_block_forward_kernel: no function of the library launches it, and it does not compile
-#   (`tl.max` of two values).
+# - _softmax_multi_block_forward_kernel and _softmax_multi_block_backward_kernel: no function of the library
+#   launches them, and they do not compile (`tl.max` of two values, `tl.float32(0.0)`).
 # - all of ops/backends/_ascend, ops/cute, ops/cutedsl and ops/cutile: other hardware or other compilers.
 # - LigerFusedLinearScaledCrossEntropyFunction: on an H100 it is CuTe DSL; its fallback has no Triton kernel.
 # The calls of Megatron and of transformers use the same kernels.
