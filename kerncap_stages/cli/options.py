@@ -227,6 +227,14 @@ RtolOption = Annotated[
 UlpOption = Annotated[
     int | None, typer.Option(metavar="N", min=0, help="Largest error in units in the last place (ULP).")
 ]
+ReferenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A Python file whose function `reference(args)` computes the true outputs in fp64. It is run, "
+        "and a variant that is less exact than the captured kernel fails.",
+    ),
+]
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
 ]

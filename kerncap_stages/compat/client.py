@@ -153,6 +153,7 @@ class Kerncap:
         hsaco: AnyPath | None = None,
         *,
         dtype: str | None = None,
+        reference: AnyPath | None = None,
         timeout: float = 300.0,
     ) -> ValidationResult:
         """Judge whether a rebuilt code object gives the results that the captured one gave in the program.
@@ -161,12 +162,13 @@ class Kerncap:
         the project. Without any, the captured kernel itself is replayed and checked (mode ``smoke``). Bytes
         are compared unless a bound is given. Then elements of type ``dtype`` must be within
         ``tolerance + rtol * |captured|``. If only one bound is given, ``tolerance`` defaults to 1e-6 and
-        ``rtol`` to 1e-5. ``timeout``: for each replay, in seconds.
+        ``rtol`` to 1e-5. ``reference``: a Python file that computes the true outputs; a variant that is less
+        exact than the captured kernel then fails. ``timeout``: for each replay, in seconds.
         If a kernel faults or hangs, the verdict is FAIL; that is not an error.
         Raises ArtifactError for a folder that is not a project, UsageError, DeviceError, Refused.
         """
         from kerncap_stages.compat.validating import read_settings, validate_project
 
         check_seconds("timeout", timeout)
-        settings = read_settings(tolerance, rtol, dtype, timeout)
+        settings = read_settings(tolerance, rtol, dtype, timeout, reference)
         return validate_project(self._store, Path(reproducer_dir), hsaco, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
@@ -15,7 +16,6 @@ from kerncap_stages.validate.request import JudgeSettings, make_settings
 
 if TYPE_CHECKING:
     from os import PathLike
-    from pathlib import Path
 
     from kerncap_stages.compat.results import ValidationResult
 
@@ -42,11 +42,16 @@ def validate_project(
 
 
 def read_settings(
-    tolerance: float | None, rtol: float | None, dtype: str | None, timeout_s: float
+    tolerance: float | None,
+    rtol: float | None,
+    dtype: str | None,
+    timeout_s: float,
+    reference: str | PathLike[str] | None = None,
 ) -> JudgeSettings:
     """Apply the documented defaults: without bounds, bytes are compared; one bound gets a second."""
+    given = None if reference is None else Path(reference)
     if tolerance is None and rtol is None:
-        make_settings(None, None, None, dtype)
+        make_settings(None, None, None, dtype, reference=given)
         return JudgeSettings(timeout_s=timeout_s)
     return make_settings(
         DEFAULT_ATOL if tolerance is None else tolerance,
@@ -54,4 +59,5 @@ def read_settings(
         None,
         dtype,
         timeout_s=timeout_s,
+        reference=given,
     )

@@ -24,7 +24,7 @@ from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, Request
 from kerncap_stages.validate.speculation import Speculation
-from kerncap_stages.validate.verdict import make_manifest, store_variant
+from kerncap_stages.validate.verdict import make_manifest, store_reference, store_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,6 +125,7 @@ class VariantJudge:
         )
         with self._store.begin_transaction() as transaction:
             described = store_variant(self.capture, code, transaction)
+            store_reference(self._settings, transaction)
             manifest = make_manifest(self.capture, request, described, self._unedited, judgement, baselines)
             payload = dump(manifest)
             if self._lists:

@@ -11,7 +11,11 @@ from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.evaluation import EvaluatedCase
+from kerncap_stages.manifests.source import Source
 from kerncap_stages.project.cases import read_cases
+from kerncap_stages.validate.arguments import find_pointers
+from kerncap_stages.validate.evidence import find_golden
+from kerncap_stages.validate.precision.measure import Precision
 from kerncap_stages.validate.request import read_request
 
 if TYPE_CHECKING:
@@ -60,7 +64,8 @@ class OpenedSubject:
 def open_subject(subject: Subject, settings: JudgeSettings) -> OpenedSubject:
     """Read the captures.
 
-    Raises UsageError unless all are of one kernel and one kind of GPU, ArtifactError for what is no capture.
+    Raises UsageError unless all are of one kernel and one kind of GPU, ArtifactError for what is no capture;
+    UsageError or Refused for a reference that is no use.
     """
     store = subject.store
     requests = tuple(read_request(store, each, None, settings) for each in subject.captures)
@@ -78,6 +83,8 @@ def open_subject(subject: Subject, settings: JudgeSettings) -> OpenedSubject:
         raise UsageError(
             "the captures are from several kinds of GPUs", hint="evaluate variants for one kind at a time"
         )
+    for request, capture in zip(requests, captures, strict=True):
+        _check_reference(store, capture, request.source, settings)
     read = read_cases([(store, each) for each in subject.captures])
     inside = len(captures) - subject.held_out
     cases = tuple(
@@ -90,6 +97,15 @@ def open_subject(subject: Subject, settings: JudgeSettings) -> OpenedSubject:
         for number, (digest, case) in enumerate(zip(subject.captures, read, strict=True))
     )
     return OpenedSubject(subject, captures, requests, cases, _find_roots(store, requests))
+
+
+def _check_reference(store: Store, capture: Capture, source: Digest | None, settings: JudgeSettings) -> None:
+    """Compare the reference, if there is one, with the captured kernel's outputs, for the captured inputs."""
+    golden = find_golden(capture)
+    if settings.reference is not None and golden is not None:
+        located = None if source is None else load_as(store, source, Source)
+        pointers = find_pointers(store, capture, located)
+        Precision(store, capture, located, pointers, settings).check(golden)
 
 
 def _find_roots(store: Store, requests: Sequence[Request]) -> tuple[Digest, ...]:

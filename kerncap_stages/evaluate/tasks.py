@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.precision.file import ReferenceFile
 from kerncap_stages.validate.request import JudgeSettings
 
 if TYPE_CHECKING:
@@ -115,6 +116,9 @@ def read_result(line: bytes) -> Result:
 def make_judge_settings(members: Mapping[str, Any]) -> JudgeSettings:
     """Make settings from their members, as JSON has them."""
     others = dict(members)
+    reference = others.pop("reference")
+    if reference is not None:
+        others["reference"] = ReferenceFile(**reference)
     return JudgeSettings(Bounds(**others.pop("bounds")), **others)
 
 

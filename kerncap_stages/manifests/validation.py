@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kerncap_stages.digest import Digest, ManifestRef, MemoryRef
+from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests.base import (
     Address,
     AnyFloat,
@@ -98,10 +98,51 @@ class RegionResult(Frozen):
     nan_actual: Count = 0
     inf_expected: Count = 0
     inf_actual: Count = 0
+    rms_error: AnyFloat | None = Field(default=None, description="root mean square; of floats only")
+    worst_share: AnyFloat | None = Field(
+        default=None, description="the worst element's error in parts of what the bounds allow"
+    )
     worst: WorstElement | None = None
     heat: tuple[Count, ...] = Field(
         default=(), description="differing bytes in each of equal parts of the region; empty if none differ"
     )
+
+
+class ErrorSize(Frozen):
+    """The size of a kernel's errors against true values."""
+
+    max_absolute: AnyFloat
+    rms: AnyFloat = Field(description="root mean square")
+
+
+class OutputPrecision(Frozen):
+    """The errors of both kernels in an output, in one state."""
+
+    name: str = Field(description="for people: the kernel argument")
+    element_type: ElementType
+    fresh_values: bool = Field(description="inputs had fresh values; else the captured ones")
+    passed: bool
+    elements: Count
+    unusable_elements: Count = Field(description="left out: the captured kernel made no finite number")
+    captured: ErrorSize = Field(description="errors of the captured kernel")
+    variant: ErrorSize = Field(description="errors of the variant")
+    captured_ulp: AnyFloat = Field(description="root mean square of the captured kernel's errors in ULP")
+    allowed_share: AnyFloat = Field(
+        description="the variant's error in parts of what is allowed, among the elements for which that is "
+        "most; above 1 it fails"
+    )
+    factor: AnyFloat = Field(description="how many times the captured kernel's RMS error is allowed there")
+    worst_address: Address = Field(description="of the variant's largest error")
+    worst_true: AnyFloat
+    worst_actual: AnyFloat
+
+
+class Precision(Frozen):
+    """A judgement of precision against true outputs, which the user's reference computed."""
+
+    file_name: str = Field(description="as the user gave it")
+    file: FileRef = Field(description="the reference: its digest is the file's SHA-256")
+    outputs: tuple[OutputPrecision, ...]
 
 
 class StrayWrite(Frozen):
@@ -170,3 +211,6 @@ class Validation(Manifest):
     variant_runs: Count = Field(default=0, description="replays of the variant from the captured pre-state")
     nondeterministic_share: Share = Field(default=0.0, description="share of the write set's bytes")
     baselines: tuple[BaselineReplay, ...] = ()
+    precision: Precision | None = Field(
+        default=None, description="none: precision was judged against the captured kernel only"
+    )

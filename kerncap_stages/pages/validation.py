@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from kerncap_stages.manifests.validation import RegionResult, Tolerance, Validation
+    from kerncap_stages.manifests.validation import OutputPrecision, RegionResult, Tolerance, Validation
 
 
 def render(validation: Validation) -> Iterator[RenderableType]:
@@ -43,6 +43,21 @@ def render(validation: Validation) -> Iterator[RenderableType]:
         ["", "output", "=address", "type", ">compared", ">differ", ">out of bounds", ">max error", ">ULP"],
         (_make_row(region) for region in validation.regions),
     )
+    if validation.precision is not None:
+        yield make_heading("Precision")
+        yield list_facts(
+            [
+                ("reference", validation.precision.file_name),
+                ("its SHA-256", validation.precision.file.digest),
+            ]
+        )
+        yield make_table(
+            [
+                *("", "output", "inputs", ">elements", ">max error", ">RMS"),
+                *(">captured max", ">captured RMS", ">of allowed"),
+            ],
+            (_make_precision_row(output) for output in validation.precision.outputs),
+        )
     if validation.stray_writes:
         yield make_heading("Stray writes")
         yield make_table(
@@ -71,6 +86,18 @@ def _make_row(region: RegionResult) -> tuple[str, ...]:
         f"{region.elements_out_of_bounds:,}",
         "-" if error is None else f"{error:.3g}",
         "-" if region.max_ulp is None else f"{region.max_ulp:,}",
+    )
+
+
+def _make_precision_row(output: OutputPrecision) -> tuple[str, ...]:
+    sizes = (output.variant, output.captured)
+    return (
+        "pass" if output.passed else "FAIL",
+        output.name,
+        "fresh values" if output.fresh_values else "as captured",
+        f"{output.elements:,}",
+        *(f"{number:.3g}" for each in sizes for number in (each.max_absolute, each.rms)),
+        f"{output.allowed_share:.2g}",
     )
 
 

@@ -93,6 +93,7 @@ def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Itera
         yield from _format_region_lines(region, exact=manifest.mode != "numeric")
     if len(shown) > _MAX_LINES:
         yield f"  and {len(shown) - _MAX_LINES} more"
+    yield from format_precision(manifest)
     for stray in manifest.stray_writes[:_MAX_LINES]:
         first = stray.ranges[0][0] if stray.ranges else 0
         yield (
@@ -106,6 +107,37 @@ def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Itera
     if manifest.unedited is not None:
         text = formats.describe_same_instructions(manifest.unedited)
         yield f"  same instructions before any edit: {make_printable(text)}"
+
+
+def format_precision(manifest: Validation | View) -> Iterator[str]:
+    """Say how exact a variant is: against the reference, else how far it is from the captured kernel."""
+    if manifest.precision is not None:
+        for output in manifest.precision.outputs:
+            name = make_printable(output.name) + (", for fresh values" if output.fresh_values else "")
+            ours, theirs = (
+                f"{float(each.max_absolute):.3g} (RMS {float(each.rms):.3g})"
+                for each in (output.variant, output.captured)
+            )
+            yield (
+                f"  {'pass' if output.passed else 'FAIL'} precision of {name}: largest error {ours}, the "
+                f"captured kernel's {theirs}"
+            )
+        return
+    if manifest.mode != "numeric" or not manifest.passed:
+        return
+    known = [region for region in manifest.regions if region.worst_share is not None]
+    if not known:
+        return
+    worst = max(known, key=lambda region: float(region.worst_share or 0.0))
+    if worst.worst is None:
+        yield "  equal to the captured kernel's outputs, whose precision nothing judged (--reference does)"
+        return
+    rms = "" if worst.rms_error is None else f", RMS {float(worst.rms_error):.3g}"
+    yield (
+        f"  precision was judged against the captured kernel only (--reference judges it against fp64): "
+        f"{make_printable(worst.name)} differs by at most {float(worst.max_absolute_error or 0.0):.3g}{rms}; "
+        f"{float(worst.worst_share or 0.0):.2g} of what the bounds allow, at {worst.worst.address:#x}"
+    )
 
 
 def draw_heat(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:

@@ -62,6 +62,22 @@ def read_chunk(store: ReadsObjects, chunks: ChunkList, index: int) -> Bytes:
     return chunk
 
 
+def read_range(store: ReadsObjects, reference: MemoryRef, start: int, end: int) -> Bytes:
+    """Return the bytes of a memory from ``start`` to ``end``, uint8[end - start], reading only their chunks.
+
+    Raises ValueError if they are not in the memory.
+    """
+    chunks = read_chunk_list(store, reference)
+    if not 0 <= start <= end <= chunks.size_bytes:
+        raise ValueError(f"bytes {start} to {end} of a memory of {chunks.size_bytes}")
+    found = np.empty(end - start, np.uint8)
+    for index in range(start // chunks.chunk_size_bytes, -(-end // chunks.chunk_size_bytes)):
+        base = index * chunks.chunk_size_bytes
+        low, high = max(start, base), min(end, base + chunks.measure(index))
+        found[low - start : high - start] = read_chunk(store, chunks, index)[low - base : high - base]
+    return found
+
+
 def read_differing_chunks(
     store: ReadsObjects, reference: MemoryRef, *others: MemoryRef
 ) -> Iterator[tuple[int, tuple[Bytes, ...]]]:

@@ -13,7 +13,7 @@ from kerncap_stages.validate.compare.scaled_bounds import scale_bounds
 from kerncap_stages.validate.judgement import Judgement, PartVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.compare.bounds import Bounds
     from kerncap_stages.validate.explorer import Explorer
     from kerncap_stages.validate.perturb.start import Start
+    from kerncap_stages.validate.precision.measure import Precision
     from kerncap_stages.validate.replayer import Run
 
 
@@ -148,6 +149,40 @@ class Comparison:
             self._store, self._capture, self._arguments, states.expected, states.actual, window
         )
         return [] if why is None else [why]
+
+
+def judge_precision(
+    precision: Precision,
+    judgement: Judgement,
+    wanted: Expectation,
+    run: Run,
+    replay_again: Callable[[], Run] | None = None,
+) -> Judgement:
+    """Fail a variant that is less exact than the captured kernel, if there is a reference to measure both by.
+
+    replay_again: replays the captured kernel from the same state. Raises what ``Precision.measure`` raises.
+    """
+
+    def list_again() -> list[Mapping[int, MemoryRef]]:
+        again = run if replay_again is None else replay_again()
+        return [again.outputs, *again.differing]
+
+    measured = precision.measure(
+        wanted.start,
+        wanted.expected,
+        (run.outputs, *run.differing),
+        None if replay_again is None else list_again,
+    )
+    judgement = replace(judgement, precision=(*judgement.precision, *measured.outputs))
+    judgement = judgement.note(*measured.notes)
+    return judgement.fail(*(why for output in measured.outputs for why in output.explain_failure()))
+
+
+def find_golden(capture: Capture) -> dict[int, MemoryRef] | None:
+    """Return the golden outputs by region; None if the capture has none."""
+    if not capture.has_post:
+        return None
+    return {each.base_address: each.post for each in capture.regions if each.post is not None}
 
 
 def _make_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:

@@ -5,6 +5,7 @@
 2. Compare its outputs with the golden post-state, without the bytes that threads of the program wrote. If the
    capture has no post-state, a replay of the captured kernel stands in for it.
 3. If they differ, the variant has failed. Add a note if replays of the captured kernel differ, too.
+   With a reference, it has also failed if it is less exact than the captured kernel (``precision``).
 4. Perturb each region that the kernel may write. Replay the captured kernel from there; if it changes the
    region, replay the variant, too, and compare their outputs. Regions after the first 16 are perturbed
    together.
@@ -20,13 +21,14 @@ of the captured kernel is compared with the golden state, without regions in whi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, Expectation
+from kerncap_stages.validate.evidence import Comparison, Expectation, find_golden, judge_precision
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
@@ -52,6 +54,7 @@ from kerncap_stages.validate.nondeterminism import (
 )
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
+from kerncap_stages.validate.precision.measure import Precision
 from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 
 if TYPE_CHECKING:
@@ -104,6 +107,7 @@ class Judge:
         self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
         self._unexpected = UnexpectedWrites(store, capture, arguments, replays)
+        self._precision = Precision(store, capture, source, arguments, settings)
 
     def find_fresh_values(self) -> None:
         """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
@@ -130,7 +134,7 @@ class Judge:
         if not run.completed:
             return judgement.fail(f"the variant {run.ending}")
         judgement = replace(judgement, coverage=Coverage.DIFFERENCE)
-        golden: Mapping[int, MemoryRef] | None = self._find_golden()
+        golden: Mapping[int, MemoryRef] | None = find_golden(self._capture)
         if golden is None:
             # The capture has no post-state: use the outputs of a replay of the captured kernel instead.
             baseline = self._baselines.run()
@@ -162,10 +166,11 @@ class Judge:
         judgement = self._comparison.judge_outputs(judgement.note(*notes), wanted, run)
         judgement = replace(judgement, variant_runs=1 + run.further_runs)
         judgement = judgement.note(*explain_runs(run))
+        judgement = judge_precision(self._precision, judgement, wanted, run)
         return self._judge_further(judgement, wanted, run), golden
 
     def _judge_captured_kernel(self) -> Judgement:
-        golden = self._find_golden()
+        golden = find_golden(self._capture)
         runs = replay_repeatedly(
             self._store, self._capture, self._baselines, max(1, self._settings.baseline_runs), golden
         )
@@ -183,6 +188,7 @@ class Judge:
         deterministic = {base: state for base, state in expected.items() if base not in differing}
         wanted = Expectation(self._captured, deterministic, self._settings.bounds)
         judgement = replace(judgement.note(*notes), coverage=Coverage.DIFFERENCE)
+        judgement = judge_precision(self._precision, judgement, wanted, runs[0])
         return self._comparison.judge_outputs(judgement, wanted, runs[0])
 
     def _judge_perturbed(
@@ -303,6 +309,9 @@ class Judge:
             alone = self._replays.run(start, variant, repeats)
             if alone.completed and alone.outputs != run.outputs:
                 compared = compared.note(KEPT_MEMORY)
+        if start.is_fresh:
+            replay_again = partial(self._replays.run, start, None, repeats)
+            compared = judge_precision(self._precision, compared, wanted, run, replay_again)
         return self._judge_further(compared, wanted, run)
 
     def _judge_further(self, judgement: Judgement, wanted: Expectation, run: Run) -> Judgement:
@@ -324,7 +333,7 @@ class Judge:
 
     def _note_nondeterminism(self, judgement: Judgement) -> Judgement:
         """Add a note if replays of the captured kernel itself differ."""
-        runs = replay_repeatedly(self._store, self._capture, self._baselines, 2, self._find_golden())
+        runs = replay_repeatedly(self._store, self._capture, self._baselines, 2, find_golden(self._capture))
         judgement = replace(judgement, baseline_runs=len(runs))
         if not all(run.completed for run in runs):
             return judgement
@@ -336,12 +345,6 @@ class Judge:
             f"the captured kernel itself is not deterministic ({describe_differing(differing)} between its "
             "replays): compare with a tolerance"
         )
-
-    def _find_golden(self) -> dict[int, MemoryRef] | None:
-        if not self._capture.has_post:
-            return None
-        regions = self._capture.regions
-        return {each.base_address: each.post for each in regions if each.post is not None}
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
         return plan_repeats(self._settings, self._capture, self._seed, is_perturbed=is_perturbed)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.validation import Coverage, Mode
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.compare.regions import RegionDifference
+    from kerncap_stages.validate.precision.measure import MeasuredOutput
 
 NOTHING_KNOWN = (
     "the captured kernel is not known to write anything: this dispatch changed nothing, so there is nothing "
@@ -72,6 +73,7 @@ class Judgement:
     changes_expected: bool = False
     changes_made: bool = False  # by the variant, from any state
     seed: int | None = None  # of the fresh values that were compared
+    precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 
     @property
     def knows_writes(self) -> bool:

@@ -17,6 +17,7 @@ from kerncap_stages.project.artifacts import find_source_of
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store.remembered import make_request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, make_bounds
+from kerncap_stages.validate.precision.file import ReferenceFile, read_reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,12 @@ class JudgeSettings:
     variant_runs: int | None = None  # from the captured state; None: as many as fit in a short time
     fresh_values: bool = True  # compare from inputs with fresh values, too
     seed: int | None = None  # of fresh values; None: a random one
+    reference: ReferenceFile | None = None  # computes the true outputs
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a verdict depends on, as plain JSON. A reference counts by its contents."""
+        digest = None if self.reference is None else self.reference.digest
+        return {**asdict(replace(self, reference=None)), "reference": digest}
 
     def choose_seed(self) -> int | None:
         """Choose the seed of fresh values, which no variant can know; None if there are none."""
@@ -76,7 +83,7 @@ class Request:
             variant=None if self.code is None else hashlib.sha256(self.code).hexdigest(),
             source=self.source,
             shape=None if self.shape is None else asdict(self.shape),
-            settings=asdict(self.settings),
+            settings=self.settings.describe(),
             machine=self.machine,
         )
 
@@ -130,15 +137,30 @@ def read_request(
 
 
 def make_settings(
-    tolerance: float | None, rtol: float | None, ulp: int | None, dtype: str | None, **further: Any
+    tolerance: float | None,
+    rtol: float | None,
+    ulp: int | None,
+    dtype: str | None,
+    *,
+    reference: Path | None = None,
+    of_captured_kernel: bool = False,
+    **further: Any,
 ) -> JudgeSettings:
     """Make settings from the user's options; ``further``: other members.
 
-    Raises UsageError for invalid bounds or an unknown element type.
+    of_captured_kernel: the captured kernel itself is judged, for which a reference needs no bounds.
+    Raises UsageError for invalid bounds, an unknown element type, or a reference that cannot be used.
     """
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="give one of " + " ".join(ELEMENT_TYPES))
-    return replace(JudgeSettings(make_bounds(tolerance, rtol, ulp), dtype), **further)
+    bounds = make_bounds(tolerance, rtol, ulp)
+    if reference is not None and bounds.is_exact and not of_captured_kernel:
+        raise UsageError(
+            "--reference judges precision within bounds, and without bounds every byte must be the same",
+            hint="give bounds, e.g. --rtol 1e-3, or leave out --reference",
+        )
+    read = None if reference is None else read_reference(reference)
+    return replace(JudgeSettings(bounds, dtype, reference=read), **further)
 
 
 # Replays at the same time each need memory for the capture. Larger captures are replayed one at a time.

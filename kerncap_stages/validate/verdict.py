@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.manifests.validation import (
     ElementType,
+    ErrorSize,
+    OutputPrecision,
+    Precision,
     RegionResult,
     StrayWrite,
     Tolerance,
@@ -23,6 +27,7 @@ from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.baselines import Baselines, make_kept_finder
+from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.speculation import Speculation
@@ -35,7 +40,8 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.compare.bounds import Bounds
     from kerncap_stages.validate.judgement import Judgement, PartVerdict
-    from kerncap_stages.validate.request import Request
+    from kerncap_stages.validate.precision.measure import MeasuredOutput
+    from kerncap_stages.validate.request import JudgeSettings, Request
 
 
 def judge_and_publish(
@@ -59,6 +65,7 @@ def judge_and_publish(
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     with store.begin_transaction() as transaction:
         described = None if request.code is None else store_variant(capture, request.code, transaction)
+        store_reference(settings, transaction)
         unedited = None if described is None else find_unedited(store, request.capture)
         manifest = make_manifest(capture, request, described, unedited, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [request.capture])
@@ -74,6 +81,12 @@ def store_variant(capture: Capture, payload: bytes, transaction: Transaction) ->
     code = extract_variant_code(payload, capture)
     update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
     return capture.kernel.code_object.model_copy(update=update)
+
+
+def store_reference(settings: JudgeSettings, transaction: Transaction) -> None:
+    """Stage the user's reference, if there is one: the verdict names it."""
+    if settings.reference is not None:
+        transaction.put_bytes(settings.reference.payload)
 
 
 def make_manifest(
@@ -103,7 +116,7 @@ def make_manifest(
         coverage=judgement.coverage,
         passed=judgement.passed,
         reasons=judgement.reasons,
-        regions=tuple(_make_region_result(verdict) for verdict in verdicts),
+        regions=tuple(_make_region_result(verdict, request.settings.bounds) for verdict in verdicts),
         stray_writes=tuple(_make_stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
         pre_states=judgement.pre_states,
         poisoned_size_bytes=judgement.perturbed_bytes,
@@ -112,6 +125,7 @@ def make_manifest(
         variant_runs=judgement.variant_runs,
         nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,
         baselines=tuple({replay.key: replay for replay in baselines.kept}.values()),
+        precision=_make_precision(request.settings, judgement),
     )
 
 
@@ -122,7 +136,37 @@ def _make_tolerance(bounds: Bounds) -> Tolerance | None:
     return Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp)
 
 
-def _make_region_result(verdict: PartVerdict) -> RegionResult:
+def _make_precision(settings: JudgeSettings, judgement: Judgement) -> Precision | None:
+    if settings.reference is None or not judgement.precision:
+        return None
+    return Precision(
+        file_name=settings.reference.name,
+        file=FileRef.to(settings.reference.digest),
+        outputs=tuple(_make_output_precision(each) for each in judgement.precision),
+    )
+
+
+def _make_output_precision(measured: MeasuredOutput) -> OutputPrecision:
+    errors, group = measured.errors, measured.errors.decisive
+    return OutputPrecision(
+        name=measured.given.label,
+        element_type=ElementType(measured.element_type),
+        fresh_values=measured.is_fresh,
+        passed=errors.passed,
+        elements=errors.elements,
+        unusable_elements=errors.unusable,
+        captured=ErrorSize(max_absolute=errors.captured.max_absolute, rms=errors.captured.rms),
+        variant=ErrorSize(max_absolute=errors.variant.max_absolute, rms=errors.variant.rms),
+        captured_ulp=errors.ulps,
+        allowed_share=group.share,
+        factor=group.factor,
+        worst_address=measured.address,
+        worst_true=measured.true,
+        worst_actual=measured.actual,
+    )
+
+
+def _make_region_result(verdict: PartVerdict, bounds: Bounds) -> RegionResult:
     region, found = verdict.region, verdict.found
     difference = found.difference
     worst = None
@@ -153,9 +197,30 @@ def _make_region_result(verdict: PartVerdict) -> RegionResult:
         nan_actual=difference.nan_actual,
         inf_expected=difference.infinite_golden,
         inf_actual=difference.infinite_actual,
+        rms_error=_measure_rms(verdict),
+        worst_share=_measure_share(verdict, bounds),
         worst=worst,
         heat=found.heat,
     )
+
+
+def _measure_rms(verdict: PartVerdict) -> float | None:
+    difference = verdict.found.difference
+    if verdict.part.element_type not in FLOAT_TYPES or not difference.elements:
+        return None
+    return math.sqrt(difference.square_sum / difference.elements)
+
+
+def _measure_share(verdict: PartVerdict, bounds: Bounds) -> float | None:
+    """Return the worst element's error in parts of what the bounds allow; None where they were others."""
+    worst = verdict.found.difference.worst
+    if bounds.is_exact or verdict.perturbed_base is not None or verdict.part.element_type is None:
+        return None
+    if worst is None:
+        return 0.0
+    shares = [] if bounds.atol is None and bounds.rtol is None else [worst.error]
+    shares += [worst.gap / bounds.ulp] if bounds.ulp else []
+    return min(shares, default=None)
 
 
 def _make_stray_write(verdict: PartVerdict) -> StrayWrite:

@@ -46,7 +46,15 @@ from kerncap_stages.manifests.triton import (
     TritonTensor,
     TritonValue,
 )
-from kerncap_stages.manifests.validation import ElementType, Mode, RegionResult, Validation
+from kerncap_stages.manifests.validation import (
+    ElementType,
+    ErrorSize,
+    Mode,
+    OutputPrecision,
+    Precision,
+    RegionResult,
+    Validation,
+)
 
 MADE_BY = "kerncap-stages 0.1.0"
 
@@ -265,8 +273,19 @@ def validation() -> Validation:
     return Validation(
         made_by=MADE_BY, capture=ManifestRef.to(digest("capture")), environment=environment(),
         variant=code_object(), mode=Mode.NUMERIC, passed=False, reasons=("1 element is out of bounds",),
-        regions=(region,),
+        regions=(region,), precision=precision(),
     )  # fmt: skip
+
+
+def precision() -> Precision:
+    output = OutputPrecision(
+        name="out (float*)", element_type=ElementType.FP32, fresh_values=False, passed=False, elements=34,
+        unusable_elements=1, captured=ErrorSize(max_absolute=1e-6, rms=1e-7),
+        variant=ErrorSize(max_absolute=float("inf"), rms=float("inf")), captured_ulp=0.4,
+        allowed_share=float("inf"), factor=4.0, worst_address=0x7F0000000000, worst_true=0.5,
+        worst_actual=float("nan"),
+    )  # fmt: skip
+    return Precision(file_name="reference.py", file=FileRef.to(digest("reference")), outputs=(output,))
 
 
 def files() -> Files:

@@ -23,6 +23,7 @@ from kerncap_stages.cli.options import (
     FreshValuesOption,
     JsonOption,
     QuickOption,
+    ReferenceOption,
     ReplayTimeoutOption,
     RtolOption,
     StoreOption,
@@ -84,6 +85,7 @@ def evaluate(
     rtol: RtolOption = None,
     ulp: UlpOption = None,
     dtype: DtypeOption = None,
+    reference: ReferenceOption = None,
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
     fresh_values: FreshValuesOption = True,
@@ -116,6 +118,7 @@ def evaluate(
         perturb=not quick,
         fresh_values=fresh_values,
         seed=seed,
+        reference=reference,
     )
     arguments = EvaluateArguments(
         subject=subject,

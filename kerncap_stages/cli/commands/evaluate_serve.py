@@ -19,6 +19,7 @@ from kerncap_stages.cli.evaluate_options import (
 from kerncap_stages.cli.options import (
     FreshValuesOption,
     QuickOption,
+    ReferenceOption,
     ReplayTimeoutOption,
     RtolOption,
     StoreOption,
@@ -74,6 +75,7 @@ def evaluate_serve(
     rtol: RtolOption = None,
     ulp: UlpOption = None,
     dtype: DtypeOption = None,
+    reference: ReferenceOption = None,
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
     fresh_values: FreshValuesOption = True,
@@ -100,6 +102,7 @@ def evaluate_serve(
         variant_runs=variant_runs,
         perturb=not quick,
         fresh_values=fresh_values,
+        reference=reference,
     )
     arguments = flow.ServeArguments(
         projects=tuple(projects or ()),

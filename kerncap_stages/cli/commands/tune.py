@@ -25,6 +25,7 @@ from kerncap_stages.cli.options import (
     FreshValuesOption,
     JsonOption,
     QuickOption,
+    ReferenceOption,
     ReplayTimeoutOption,
     RtolOption,
     StoreOption,
@@ -124,6 +125,7 @@ def tune(
     rtol: RtolOption = None,
     ulp: UlpOption = None,
     dtype: DtypeOption = None,
+    reference: ReferenceOption = None,
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
     fresh_values: FreshValuesOption = True,
@@ -156,6 +158,7 @@ def tune(
         variant_runs=variant_runs,
         perturb=not quick,
         fresh_values=fresh_values,
+        reference=reference,
     )
     arguments = flow.TuneArguments(
         project=project,

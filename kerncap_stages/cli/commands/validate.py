@@ -13,6 +13,7 @@ from kerncap_stages.cli.options import (
     FreshValuesOption,
     JsonOption,
     QuickOption,
+    ReferenceOption,
     ReplayTimeoutOption,
     RtolOption,
     StoreOption,
@@ -127,6 +128,7 @@ def validate(
     rtol: RtolOption = None,
     ulp: UlpOption = None,
     dtype: DtypeOption = None,
+    reference: ReferenceOption = None,
     runs: RunsOption = 2,
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
@@ -175,6 +177,8 @@ def validate(
         perturb=not quick,
         fresh_values=fresh_values,
         seed=seed,
+        reference=reference,
+        of_captured_kernel=baseline,
     )
     shape = read_variant_shape(grid_blocks, block, lds)
     if baseline and shape is not None:

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pointer:
-    """An argument, or a member of one, that holds an address."""
+    """An argument, or a member of one, that holds an address. ``argument``: its number, from 0."""
 
     label: str  # for people: `result (float*)`
     address: int
     element_type: str | None
     is_const: bool
+    argument: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name without the type."""
+        return self.label.partition(" (")[0]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.element_types import find_pointee, is_pointer_to_const
@@ -48,9 +49,10 @@ def find_pointers(store: ReadsObjects, capture: Capture, source: Source | None) 
             if by_argument is None:
                 by_argument = _group_held_addresses(store, capture, source)
             held = by_argument.get(i, ())
-        found += _make_held_pointers(capture, slot, held) or _find_slot_pointers(
+        pointers = _make_held_pointers(capture, slot, held) or _find_slot_pointers(
             capture, slot, type_text, name, types
         )
+        found += (replace(each, argument=i) for each in pointers)
     return tuple(found)
 
 

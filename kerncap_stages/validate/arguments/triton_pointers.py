@@ -54,12 +54,14 @@ def find_triton_pointers(capture: Capture, triton: TritonKernel) -> tuple[Pointe
             match = _POINTER.fullmatch(kind)
             if match is not None:
                 element = _ELEMENTS.get(match[2])
-                found.append(Pointer(f"{name} ({kind})", address, element, is_const=bool(match[1])))
+                found.append(
+                    Pointer(f"{name} ({kind})", address, element, is_const=bool(match[1]), argument=i)
+                )
         elif address in by_address:
             label, element = by_address[address]
-            found.append(Pointer(label, address, element, is_const=False))
+            found.append(Pointer(label, address, element, is_const=False, argument=i))
         elif slot.value_kind != "by_value":
-            found.append(Pointer(slot.name or f"argument {i}", address, None, slot.is_const))
+            found.append(Pointer(slot.name or f"argument {i}", address, None, slot.is_const, i))
     return tuple(found)
 
 

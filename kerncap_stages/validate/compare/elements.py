@@ -76,6 +76,7 @@ class Difference:
     infinite_actual: int = 0
     infinite_golden: int = 0
     max_absolute: float = 0.0
+    square_sum: float = 0.0  # of absolute errors, of floats
     max_relative: float = 0.0
     max_ulp: int = 0
     worst: Worst | None = None
@@ -155,6 +156,7 @@ def merge(parts: Sequence[Difference]) -> Difference:
         infinite_actual=sum(part.infinite_actual for part in parts),
         infinite_golden=sum(part.infinite_golden for part in parts),
         max_absolute=max((part.max_absolute for part in parts), default=0.0),
+        square_sum=sum(part.square_sum for part in parts),
         max_relative=max((part.max_relative for part in parts), default=0.0),
         max_ulp=max((part.max_ulp for part in parts), default=0),
         worst=max(found, key=lambda worst: worst.rank, default=None),
@@ -258,6 +260,7 @@ def _compare_batch(
     failing = ~floats.agree(bounds)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         relative = np.where(floats.absolute == 0.0, 0.0, floats.absolute / np.abs(floats.g))
+        square_sum = float(np.square(floats.absolute[finite]).sum())
     return Difference(
         elements=end - start,
         differing=int(floats.differing.sum()),
@@ -267,6 +270,7 @@ def _compare_batch(
         infinite_actual=int(floats.inf_a.sum()),
         infinite_golden=int(floats.inf_g.sum()),
         max_absolute=float(floats.absolute[finite].max(initial=0.0)),
+        square_sum=square_sum,
         max_relative=float(relative[finite].max(initial=0.0)),
         max_ulp=min(int(floats.gap[finite].max(initial=0)), _MAX_ULP),
         worst=_find_worst(floats, failing, bounds, left, right, start * element.itemsize),

@@ -48,6 +48,16 @@ assert all(line in result.details for line in result.region_lines)
 assert all(line.startswith("  PASS  result (float*) in region 0x") for line in result.region_lines)
 loose = kc.validate(reproducer_dir, tolerance=1e-3, rtol=1e-2)
 assert (loose.mode, loose.atol, loose.passed) == ("numeric", 1e-3, True)
+with open("reference.py", "w") as file:
+    file.write(
+        "import numpy as np\\n"
+        "def reference(args):\\n"
+        "    rows, columns = args['shape'].view(np.int32)[:2]\\n"
+        "    matrix = args['matrix'][:rows * columns].reshape(rows, columns)\\n"
+        "    return {'result': args['result'][:rows] + matrix @ args['vector'][:columns]}\\n"
+    )
+exact = kc.validate(reproducer_dir, tolerance=1e-3, rtol=1e-2, reference="reference.py")
+assert exact.passed, exact.details
 """
 
 REFUSALS = """
