@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
+from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
-from kerncap_stages.validate.compare.scaled_bounds import scale_bounds
+from kerncap_stages.validate.compare.scaled_bounds import find_rounding, scale_bounds
 from kerncap_stages.validate.judgement import Judgement, PartVerdict
 
 if TYPE_CHECKING:
@@ -26,18 +27,25 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.precision.measure import Precision
     from kerncap_stages.validate.replayer import Run
 
+# How many times the largest difference between replays of the captured kernel a variant may be away from it.
+# It is measured with a few replays only, and a variant that is right may add numbers in yet another order.
+OWN_DIFFERENCES = 4.0
+
 
 @dataclass(frozen=True)
 class Expectation:
     """The expected outputs of a run from a state, by region, and the bounds of the comparison.
 
     ``nondeterministic``: parts that are not compared, each as its region's base address and its start.
+    ``own``: by how much more each element of other such parts may differ, because outputs of the captured
+    kernel itself do.
     """
 
     start: Start
     expected: Mapping[int, MemoryRef]
     bounds: Bounds
     nondeterministic: frozenset[tuple[int, int]] = frozenset()
+    own: Mapping[tuple[int, int], float] = field(default_factory=dict)
 
     @property
     def perturbed_base(self) -> int | None:
@@ -82,23 +90,46 @@ class Comparison:
                         judgement = judgement.note(*self._explain(states, part))
         return judgement
 
-    def exclude_nondeterministic(self, wanted: Expectation, baseline: Run) -> Expectation:
-        """Exclude parts in which replays of the captured kernel itself are not within the bounds."""
-        nondeterministic: set[tuple[int, int]] = set()
+    def allow_own_differences(self, wanted: Expectation, baseline: Run, *, exclude: bool) -> Expectation:
+        """Allow for what replays of the captured kernel itself differ by, beyond the bounds.
+
+        Floats may then differ by a multiple of that, if they differ as sums of another order do. ``exclude``:
+        other parts that differ are not compared.
+        """
+        own = dict(wanted.own)
+        nondeterministic = set(wanted.nondeterministic)
         for region, expected in self._find_compared(wanted):
             for outputs in (baseline.outputs, *baseline.differing):
                 actual = outputs.get(region.base_address)
                 if actual is None or actual == expected:
                     continue
                 states = _make_states(region, expected, actual)
-                nondeterministic |= {
-                    (region.base_address, part.start)
-                    for part in self._explorer.find_parts(region)
-                    if not self._compare_part(
-                        region, states, part, self._choose_bounds(wanted, region, expected, part)
-                    ).passed
-                }
-        return replace(wanted, nondeterministic=frozenset(nondeterministic))
+                for part in self._explorer.find_parts(region):
+                    where = (region.base_address, part.start)
+                    bounds = self._choose_bounds(wanted, region, expected, part)
+                    found = self._compare_part(region, states, part, bounds)
+                    if found.passed:
+                        continue
+                    if self._rounds(states, part, found):
+                        allowed = OWN_DIFFERENCES * found.difference.max_absolute
+                        own[where] = max(own.get(where, 0.0), allowed)
+                    elif exclude:
+                        nondeterministic.add(where)
+        return replace(wanted, nondeterministic=frozenset(nondeterministic), own=own)
+
+    def may_round(self, wanted: Expectation, run: Run) -> bool:
+        """Whether all that is beyond the bounds are floats that another order of operations may explain."""
+        for region, expected in self._find_compared(wanted):
+            actual = run.outputs.get(region.base_address)
+            if actual is None or actual == expected:
+                continue
+            states = _make_states(region, expected, actual)
+            for part in self._explorer.find_parts(region):
+                bounds = self._choose_bounds(wanted, region, expected, part)
+                found = self._compare_part(region, states, part, bounds)
+                if not (found.passed or self._rounds(states, part, found)):
+                    return False
+        return True
 
     def _find_compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
         """Yield the regions to compare, with their pre-states at the start, and their expected outputs."""
@@ -115,6 +146,9 @@ class Comparison:
         the captured dispatch wrote counts, too. Fresh values show whether a variant computes the same, not
         how precisely.
         """
+        own = wanted.own.get((region.base_address, part.start))
+        if own is not None:
+            wanted = replace(wanted, bounds=replace(wanted.bounds, atol=(wanted.bounds.atol or 0.0) + own))
         if wanted.bounds.is_exact or not wanted.start.is_fresh:
             return wanted.bounds
         captured = next(each for each in self._capture.regions if each.base_address == region.base_address)
@@ -142,6 +176,17 @@ class Comparison:
                 known = replace(states, witness=witness)
                 found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
         return found
+
+    def _rounds(self, states: States, part: Span, found: RegionDifference) -> bool:
+        """Whether floats differ by so little that only the order of rounded operations may be another."""
+        if part.element_type not in FLOAT_TYPES or not found.difference.is_finite:
+            return False
+        before, after = (
+            self._store.read_memory(state.digest)[part.start : part.end]
+            for state in (states.pre, states.expected)
+        )
+        limit = scale_bounds(find_rounding(part.element_type), [(before, after)], part.element_type)
+        return 0.0 < found.difference.max_absolute <= (limit.atol or 0.0)
 
     def _explain(self, states: States, part: Span) -> list[str]:
         window = (part.start, part.end)

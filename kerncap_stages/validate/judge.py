@@ -45,6 +45,7 @@ from kerncap_stages.validate.judgement import (
 )
 from kerncap_stages.validate.nondeterminism import (
     KEPT_MEMORY,
+    OwnDifferences,
     count_nondeterministic_bytes,
     describe_differing,
     explain_nondeterminism,
@@ -106,6 +107,7 @@ class Judge:
         self._seed = settings.choose_seed()
         self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
+        self._own = OwnDifferences(store, capture, baselines, replays)
         self._unexpected = UnexpectedWrites(store, capture, arguments, replays)
         self._precision = Precision(store, capture, source, arguments, settings)
 
@@ -144,7 +146,7 @@ class Judge:
             golden = baseline.outputs
         judgement, golden = self._judge_first(judgement, run, golden)
         if not judgement.passed:
-            judgement = self._note_nondeterminism(judgement)
+            judgement = self._own.note(judgement)
         elif self._settings.perturb:
             judgement = self._judge_perturbed(judgement, variant, golden)
         elif not judgement.knows_writes:
@@ -163,7 +165,7 @@ class Judge:
         judgement = self._unexpected.judge(judgement, self._captured, run, golden, repeats)
         golden, notes = exclude_host_writes(self._store, self._capture, golden, run, self._baselines.run)
         wanted = Expectation(self._captured, golden, self._settings.bounds)
-        judgement = self._comparison.judge_outputs(judgement.note(*notes), wanted, run)
+        judgement, wanted = self._compare(judgement.note(*notes), wanted, run)
         judgement = replace(judgement, variant_runs=1 + run.further_runs)
         judgement = judgement.note(*explain_runs(run))
         judgement = judge_precision(self._precision, judgement, wanted, run)
@@ -294,17 +296,7 @@ class Judge:
         if bounds.atol is not None and not is_strong:
             bounds = replace(bounds, atol=bounds.atol * _ERROR_FACTOR)
         wanted = Expectation(start, baseline.outputs, bounds)
-        compared = self._comparison.judge_outputs(judgement, wanted, run)
-        if start.is_fresh and judgement.passed and not compared.passed:
-            # With fresh indices several threads may write to one element, in any order.
-            again = self._replays.run(start, None, repeats)
-            wanted = self._comparison.exclude_nondeterministic(wanted, again)
-            if bounds.is_exact:
-                # A variant may be exact for the captured values, as small integers are, and round others.
-                wanted = replace(wanted, bounds=_ROUNDING)
-            compared = self._comparison.judge_outputs(judgement, wanted, run)
-            if compared.passed and bounds.is_exact:
-                compared = compared.note(ROUNDS_OTHERWISE)
+        compared, wanted = self._compare(judgement, wanted, run)
         if run.in_turn and not compared.passed:
             alone = self._replays.run(start, variant, repeats)
             if alone.completed and alone.outputs != run.outputs:
@@ -321,30 +313,38 @@ class Judge:
         if not judgement.passed:
             return judgement.note(explain_nondeterminism(run))
         # Outputs in which replays of the captured kernel differ, too, do not count against the variant.
-        repeats = self._plan_repeats(is_perturbed=wanted.start.is_perturbed)
-        baseline = self._replays.run(wanted.start, None, repeats)
-        compared = self._comparison.exclude_nondeterministic(wanted, baseline)
+        own = self._own.sample(wanted.start)
+        if own is not None:
+            wanted = self._comparison.allow_own_differences(wanted, own, exclude=True)
         for outputs in run.differing:
-            judgement = self._comparison.judge_outputs(judgement, compared, replace(run, outputs=outputs))
+            judgement = self._comparison.judge_outputs(judgement, wanted, replace(run, outputs=outputs))
         if not judgement.passed:
             return judgement.fail(explain_nondeterminism(run))
-        too = "; replays of the captured kernel differ, too" if baseline.differing else ""
+        too = "; replays of the captured kernel differ, too" if own is not None and own.differing else ""
         return judgement.note(explain_nondeterminism(run) + too)
 
-    def _note_nondeterminism(self, judgement: Judgement) -> Judgement:
-        """Add a note if replays of the captured kernel itself differ."""
-        runs = replay_repeatedly(self._store, self._capture, self._baselines, 2, find_golden(self._capture))
-        judgement = replace(judgement, baseline_runs=len(runs))
-        if not all(run.completed for run in runs):
-            return judgement
-        differing = count_nondeterministic_bytes(self._store, runs)
-        if not differing:
-            return judgement
-        judgement = replace(judgement, nondeterministic_bytes=sum(differing.values()))
-        return judgement.note(
-            f"the captured kernel itself is not deterministic ({describe_differing(differing)} between its "
-            "replays): compare with a tolerance"
-        )
+    def _compare(self, judgement: Judgement, wanted: Expectation, run: Run) -> tuple[Judgement, Expectation]:
+        """Compare a run's outputs, which may differ by as much as the captured kernel's own do."""
+        compared = self._comparison.judge_outputs(judgement, wanted, run)
+        if compared.passed or not judgement.passed:
+            return compared, wanted
+        if not (wanted.start.is_fresh or self._comparison.may_round(wanted, run)):
+            return compared, wanted
+        allowed, own = wanted, self._own.sample(wanted.start)
+        if own is not None:
+            # With fresh indices several threads may write to one element, in any order.
+            exclude = wanted.start.is_fresh
+            allowed = self._comparison.allow_own_differences(wanted, own, exclude=exclude)
+        rounds = wanted.start.is_fresh and wanted.bounds.is_exact
+        if rounds:
+            # A variant may be exact for the captured values, as small integers are, and round others.
+            allowed = replace(allowed, bounds=_ROUNDING)
+        if allowed == wanted:
+            return compared, wanted
+        compared = self._comparison.judge_outputs(judgement, allowed, run)
+        if compared.passed:
+            compared = compared.allow(allowed.own.values()).note(*([ROUNDS_OTHERWISE] if rounds else []))
+        return compared, allowed
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
         return plan_repeats(self._settings, self._capture, self._seed, is_perturbed=is_perturbed)

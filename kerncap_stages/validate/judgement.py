@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kerncap_stages.manifests.memory import Region
-    from kerncap_stages.manifests.validation import Coverage, Mode
+    from kerncap_stages.manifests.validation import Coverage
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.compare.regions import RegionDifference
     from kerncap_stages.validate.precision.measure import MeasuredOutput
@@ -33,6 +34,9 @@ NOT_FRESH = (
 ROUNDS_OTHERWISE = (
     "with fresh values of its inputs the variant rounds otherwise than the captured kernel, by at most 16 "
     "ULP of the largest element: it is byte-exact for the captured values"
+)
+NOT_DETERMINISTIC = (
+    "the captured kernel itself is not deterministic: floats may differ by 4 times what its own replays do"
 )
 NOT_EVERYWHERE = (
     "some regions could not be perturbed everywhere: the captured kernel does not complete then, or they are "
@@ -72,6 +76,7 @@ class Judgement:
     nondeterministic_bytes: int = 0
     changes_expected: bool = False
     changes_made: bool = False  # by the variant, from any state
+    own_bound: float | None = None  # the largest absolute one that the captured kernel's own differences give
     seed: int | None = None  # of the fresh values that were compared
     precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 
@@ -83,6 +88,14 @@ class Judgement:
     def note(self, *reasons: str) -> Judgement:
         """Add reasons, without duplicates."""
         return replace(self, reasons=tuple(dict.fromkeys((*self.reasons, *reasons))))
+
+    def allow(self, own: Iterable[float]) -> Judgement:
+        """Note the bounds by which outputs may differ because those of the captured kernel itself do."""
+        largest = max((*own, *(() if self.own_bound is None else (self.own_bound,))), default=None)
+        if largest is None:
+            return self
+        allowed = replace(self, mode=Mode.NUMERIC, own_bound=largest)
+        return allowed.note(NOT_DETERMINISTIC)
 
     def fail(self, *reasons: str) -> Judgement:
         """Fail and add the reasons; without a reason, return this judgement unchanged."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.regions import count_changed_bytes
+from kerncap_stages.validate.evidence import find_golden
 from kerncap_stages.validate.host_writes import find_host_writes
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
     from kerncap_stages.validate.baselines import Baselines
-    from kerncap_stages.validate.replayer import Run
+    from kerncap_stages.validate.judgement import Judgement
+    from kerncap_stages.validate.perturb.start import Start
+    from kerncap_stages.validate.replayer import Run, SingleReplayer
     from kerncap_stages.validate.request import JudgeSettings
 
 _MAX_REPLAYS = 8
@@ -33,6 +37,8 @@ _MAX_REGIONS = 1000
 _MAX_SOFTWARE_BYTES = 256 << 20
 # With bounds the outputs of a further run that differ must be compared themselves, for this many runs.
 _KEPT_WITH_BOUNDS = 3
+# Runs of the captured kernel from one state that show by how much its own outputs differ.
+_SAMPLES = Repeats(15, budget_ms=500, kept=7)
 KEPT_MEMORY = (
     "not deterministic: from the same state the variant gave other outputs in a process of its own than "
     "after another run: memory that it keeps between runs, or a race"
@@ -106,6 +112,46 @@ def _needs_more_replays(
         if part.expected in states.get(part.region.base_address, ())
     }
     return bool(odd)
+
+
+class OwnDifferences:
+    """Replays of the captured kernel that show by how much its own outputs differ."""
+
+    def __init__(
+        self, store: Store, capture: Capture, baselines: Baselines, replayer: SingleReplayer
+    ) -> None:
+        """``baselines``: replays from the captured state, which later verdicts use, too."""
+        self._store = store
+        self._capture = capture
+        self._baselines = baselines
+        self._replayer = replayer
+        self._sampled: dict[Hashable, Run | None] = {}  # by the key of the state
+
+    def note(self, judgement: Judgement) -> Judgement:
+        """Add a note if outputs of the captured kernel differ from the captured state."""
+        golden = find_golden(self._capture)
+        runs = replay_repeatedly(self._store, self._capture, self._baselines, 2, golden)
+        judgement = replace(judgement, baseline_runs=len(runs))
+        if not all(run.completed for run in runs):
+            return judgement
+        differing = count_nondeterministic_bytes(self._store, runs)
+        if not differing:
+            return judgement
+        judgement = replace(judgement, nondeterministic_bytes=sum(differing.values()))
+        return judgement.note(
+            f"the captured kernel itself is not deterministic ({describe_differing(differing)} between its "
+            "replays), but the variant differs by more, or elsewhere: a tolerance allows that"
+        )
+
+    def sample(self, start: Start) -> Run | None:
+        """Return a run of the captured kernel from a state, with further ones that differ from it.
+
+        None if it fails, or if the state is too large to be put back between runs.
+        """
+        if start.key not in self._sampled:
+            run = self._replayer.run(start, None, _SAMPLES) if _is_small(self._capture) else None
+            self._sampled[start.key] = run if run is not None and run.completed else None
+        return self._sampled[start.key]
 
 
 def count_nondeterministic_bytes(store: Store, runs: list[Run]) -> dict[int, int]:

@@ -112,7 +112,7 @@ def make_manifest(
         variant_shape=find_other_shape(request.shape, capture.launch),
         unedited=unedited,
         mode=judgement.mode,
-        tolerance=_make_tolerance(request.settings.bounds),
+        tolerance=_make_tolerance(request.settings.bounds, judgement.own_bound),
         coverage=judgement.coverage,
         passed=judgement.passed,
         reasons=judgement.reasons,
@@ -129,11 +129,15 @@ def make_manifest(
     )
 
 
-def _make_tolerance(bounds: Bounds) -> Tolerance | None:
-    """Convert the bounds for the manifest; None for a byte-exact comparison."""
-    if bounds.is_exact:
+def _make_tolerance(bounds: Bounds, own: float | None) -> Tolerance | None:
+    """Convert the bounds for the manifest; None for a byte-exact comparison.
+
+    ``own``: the largest that the captured kernel's own differences gave.
+    """
+    if bounds.is_exact and own is None:
         return None
-    return Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp)
+    absolute = bounds.atol if own is None else own + (bounds.atol or 0.0)
+    return Tolerance(absolute=absolute, relative=bounds.rtol, ulp=bounds.ulp)
 
 
 def _make_precision(settings: JudgeSettings, judgement: Judgement) -> Precision | None:

@@ -86,6 +86,11 @@ class Difference:
         """Whether every element is within the bounds."""
         return self.failing == 0
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is neither a NaN nor an infinity among the elements."""
+        return not (self.nan_actual or self.nan_golden or self.infinite_actual or self.infinite_golden)
+
 
 @cache
 def find_dtype(element_type: str) -> np.dtype[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
+from kerncap_stages.validate.compare.bounds import FLOAT_TYPES, Bounds
 from kerncap_stages.validate.compare.elements import find_dtype
 
 if TYPE_CHECKING:
@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kerncap_stages.validate.compare.bounds import Bounds
-
     Bytes = npt.NDArray[np.uint8]
+
+
+# By how much of the largest element sums of many numbers may differ from run to run: so many ULP, or this.
+_ROUNDING_ULP = 8
+_ROUNDING = 2.0**-12
+
+
+def find_rounding(element_type: str) -> Bounds:
+    """Return the largest relative difference of floats that another order of operations may explain."""
+    epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+    return Bounds(rtol=max(_ROUNDING_ULP * epsilon, _ROUNDING))
 
 
 def scale_bounds(bounds: Bounds, written: Sequence[tuple[Bytes, ...]], element_type: str | None) -> Bounds:
