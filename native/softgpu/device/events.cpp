@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint32_t k_first_other = 0x8000'0000;  // events that have no slot in the signal page
 constexpr std::uint32_t k_infinite_ms = 0xFFFF'FFFE;  // and above
+constexpr std::chrono::milliseconds k_asked_again{1};
 
 [[nodiscard]] bool has_slot(std::uint32_t type) noexcept {
   return type == KFD_IOC_EVENT_SIGNAL || type == KFD_IOC_EVENT_DEBUG_EVENT;
@@ -20,6 +21,7 @@ struct EventTable::Waiter {
   std::condition_variable wake;
   std::vector<std::uint32_t> ids;
   std::vector<bool> done;
+  bool set = false;   // one of the events was set while the thread waited
   bool gone = false;  // one of the events was destroyed: it will never happen
 };
 
@@ -69,6 +71,7 @@ bool EventTable::set(std::uint32_t id) {
     for (std::size_t i = 0; i < waiter->ids.size(); ++i) {
       if (waiter->ids[i] == id) waiter->done[i] = true;
     }
+    waiter->set = true;
     waiter->wake.notify_one();
   }
   return true;
@@ -136,19 +139,32 @@ std::uint32_t EventTable::wait(std::span<kfd_event_data> wanted, bool all, std::
     if (!m_events.contains(data.event_id)) return KFD_IOC_WAIT_RESULT_FAIL;
     waiter.ids.push_back(data.event_id);
   }
+  bool is_news = false, is_old = false;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Event& event = m_events[waiter.ids[i]];
     waiter.done[i] = event.signaled;
+    is_news |= event.signaled;
     if (event.auto_reset) event.signaled = false;
     const std::uint64_t known_age = wanted[i].signal_event_data.last_event_age;
-    if (event.type == KFD_IOC_EVENT_SIGNAL && known_age != 0 && known_age != event.age) waiter.done[i] = true;
-    if (!waiter.done[i]) event.waiters.push_back(&waiter);
+    if (event.type == KFD_IOC_EVENT_SIGNAL && known_age != 0 && known_age != event.age) {
+      waiter.done[i] = true;
+      const bool was_told = event.told == std::this_thread::get_id() && event.told_age == event.age;
+      (was_told ? is_old : is_news) = true;
+      event.told = std::this_thread::get_id();
+      event.told_age = event.age;
+    }
+  }
+  // Only where one event is enough: a thread that waits for all has no reason to ask again.
+  const bool asks_again = is_old && !is_news && !all && timeout_ms != 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!waiter.done[i] || asks_again) m_events[waiter.ids[i]].waiters.push_back(&waiter);
   }
 
   const auto finished = [&] {
     const auto happened = std::count(waiter.done.begin(), waiter.done.end(), true);
     return waiter.gone || (all ? happened == static_cast<std::ptrdiff_t>(wanted.size()) : happened > 0);
   };
+  if (asks_again) waiter.wake.wait_for(lock, k_asked_again, [&] { return waiter.set || waiter.gone; });
   bool complete = true;
   if (timeout_ms >= k_infinite_ms) {
     waiter.wake.wait(lock, finished);

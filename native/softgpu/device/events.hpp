@@ -3,6 +3,9 @@
 // - An auto-reset event that is set while threads wait wakes them all and is not left set.
 // - A signal event has an age, 1 at first, that each set advances. A waiter that knows an older age returns at once, so
 //   that a set between its look at the signal's value and its wait is not lost. Age 0 means: does not care.
+//   ROCr 6.4 forgets the ages that it is told, and waits with age 1 again and again until a signal has the value that it
+//   waits for, which may take as long as a kernel does. So a thread that asks again although nothing was set since it was
+//   told waits for up to a millisecond before it is told the same.
 // - Memory and hardware exceptions carry data, which every waiter gets.
 #pragma once
 
@@ -12,6 +15,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -44,6 +48,9 @@ class EventTable {
     bool auto_reset = false;
     bool signaled = false;
     std::uint64_t age = 1;
+    // Which thread waited with another age last, and was told this one.
+    std::thread::id told;
+    std::uint64_t told_age = 0;
     kfd_hsa_memory_exception_data memory{};
     kfd_hsa_hw_exception_data hardware{};
     std::vector<Waiter*> waiters;

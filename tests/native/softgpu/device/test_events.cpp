@@ -49,6 +49,34 @@ void an_older_age_returns_at_once() {
   CHECK(events.wait({&data, 1}, true, 0) == KFD_IOC_WAIT_RESULT_TIMEOUT);  // it knows the newest age now
 }
 
+// ROCr 6.4 does so as long as a signal does not have the value that it waits for.
+void who_asks_again_with_an_old_age_is_told_later() {
+  EventTable events;
+  const auto event = events.create(KFD_IOC_EVENT_SIGNAL, true), other = events.create(KFD_IOC_EVENT_SIGNAL, true);
+  events.set(event.id);
+  kfd_event_data first[2] = {wanted(event.id, 1), wanted(other.id, 1)};
+  CHECK(events.wait(first, false, 20000) == KFD_IOC_WAIT_RESULT_COMPLETE);
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 3; ++i) {
+    kfd_event_data again[2] = {wanted(event.id, 1), wanted(other.id, 1)};
+    CHECK(events.wait(again, false, 20000) == KFD_IOC_WAIT_RESULT_COMPLETE);
+    CHECK(again[0].signal_event_data.last_event_age == 2 && again[1].signal_event_data.last_event_age == 1);
+  }
+  CHECK(std::chrono::steady_clock::now() - begun >= std::chrono::milliseconds(3));
+  // What is set meanwhile is not missed, whichever of the two it is.
+  for (const auto& set : {event, other}) {
+    const std::uint64_t newer = set.id == event.id ? 3 : 2;
+    std::thread setter([&] { events.set(set.id); });
+    std::uint64_t age = 0;
+    while (age != newer) {
+      kfd_event_data again[2] = {wanted(event.id, 1), wanted(other.id, 1)};
+      CHECK(events.wait(again, false, 20000) == KFD_IOC_WAIT_RESULT_COMPLETE);
+      age = again[set.id == event.id ? 0 : 1].signal_event_data.last_event_age;
+    }
+    setter.join();
+  }
+}
+
 void one_set_wakes_all_that_wait() {
   EventTable events;
   const auto event = events.create(KFD_IOC_EVENT_SIGNAL, true);
@@ -131,6 +159,7 @@ int main() {
   set_before_the_wait_is_not_lost();
   manual_events_stay_set();
   an_older_age_returns_at_once();
+  who_asks_again_with_an_old_age_is_told_later();
   one_set_wakes_all_that_wait();
   waits_for_all_or_any();
   exceptions_carry_their_data();
