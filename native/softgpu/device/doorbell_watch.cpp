@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "softgpu/device/clock.hpp"
 #include "softgpu/device/service_thread.hpp"
 
 namespace kerncap::softgpu {
 namespace {
+
+constexpr std::uint64_t k_busy_ns = 200'000;
 
 [[nodiscard]] core::UniqueFd open_userfaultfd() noexcept {
 #if defined(UFFD_USER_MODE_ONLY) && defined(UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
@@ -63,14 +66,18 @@ bool DoorbellWatch::protect(const Page& page, bool on) noexcept {
   return ioctl(m_fd.get(), UFFDIO_WRITEPROTECT, &request) == 0;
 }
 
-bool DoorbellWatch::arm() {
+DoorbellWatch::Watch DoorbellWatch::arm(std::uint64_t now_ns) {
   const std::lock_guard lock(m_mutex);
-  if (!m_fd.valid() || m_pages.empty()) return false;
+  if (!m_fd.valid() || m_pages.empty()) return Watch::impossible;
+  // Another thread may have noted a later time.
+  if (static_cast<std::int64_t>(now_ns - m_busy_ns.load(std::memory_order_relaxed)) < static_cast<std::int64_t>(k_busy_ns)) {
+    return Watch::busy;
+  }
   for (Page& page : m_pages) {
-    if (!page.armed && !protect(page, true)) return false;
+    if (!page.armed && !protect(page, true)) return Watch::impossible;
     page.armed = true;
   }
-  return true;
+  return Watch::armed;
 }
 
 void DoorbellWatch::run() {
@@ -80,6 +87,7 @@ void DoorbellWatch::run() {
     if (message.event != UFFD_EVENT_PAGEFAULT) continue;
     {
       const std::lock_guard lock(m_mutex);
+      note_work(read_clock_ns(CLOCK_MONOTONIC));
       for (Page& page : m_pages) {
         if (message.arg.pagefault.address < page.va || message.arg.pagefault.address >= page.va + page.size_bytes) continue;
         page.armed = false;

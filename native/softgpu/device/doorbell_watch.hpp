@@ -2,9 +2,13 @@
 // userfaultfd. The storing thread stops for a moment, a thread of ours lifts the protection and wakes the runners, and
 // the store happens. The program sees nothing of it, no signal handler is involved.
 //
+// The store itself happens a moment after the wake. And a program that rings again at once, or whose other queues are
+// busy, would stop again each time. So nothing is watched for a while after a store, or after a runner's work.
+//
 // Where userfaultfd is not to be had (some containers forbid it), arm() says so and the runners poll.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -22,9 +26,12 @@ class DoorbellWatch {
   void add(std::uint64_t va, std::uint64_t size_bytes);
   void remove(std::uint64_t va);
 
-  // True: a store to any doorbell from now on calls `rung`. The caller looks at the doorbells once more, since stores
-  // up to now do not. False: cannot watch.
-  [[nodiscard]] bool arm();
+  // armed: a store to any doorbell from now on calls `rung`. The caller looks at the doorbells once more, since stores
+  // up to now do not. busy: not yet. impossible: nothing can be watched.
+  enum class Watch : std::uint8_t { armed, busy, impossible };
+  [[nodiscard]] Watch arm(std::uint64_t now_ns);
+  // A runner worked at this time of CLOCK_MONOTONIC.
+  void note_work(std::uint64_t now_ns) noexcept { m_busy_ns.store(now_ns, std::memory_order_relaxed); }
 
  private:
   struct Page {
@@ -35,6 +42,7 @@ class DoorbellWatch {
   [[nodiscard]] bool protect(const Page& page, bool on) noexcept;
 
   std::function<void()> m_rung;
+  std::atomic<std::uint64_t> m_busy_ns{0};  // when a runner worked, or a doorbell rang
   core::UniqueFd m_fd;
   std::mutex m_mutex;
   std::vector<Page> m_pages;
