@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "softgpu/exec/thread_slice.hpp"
+
 namespace kerncap::softgpu {
 
 template <typename Function>
@@ -18,6 +20,7 @@ void start_service_thread(const char* name, Function function) {
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
   std::thread([name, function = std::move(function)]() mutable {
     pthread_setname_np(pthread_self(), name);
+    ask_for_slices(k_service_slice_ns);
     function();
   }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -9,6 +9,7 @@
 
 #include "softgpu/exec/interpreter.hpp"
 #include "softgpu/exec/monotonic_clock.hpp"
+#include "softgpu/exec/thread_slice.hpp"
 
 namespace kerncap::softgpu {
 namespace {
@@ -33,6 +34,7 @@ void nap() noexcept {
 
 void Worker::run() {
   _mm_setcsr(k_default_mxcsr);  // threads inherit the mode of the one that started them
+  ask_for_slices(k_worker_slice_ns);
   while (!m_engine.ending()) {
     if (m_version != m_engine.version()) m_dispatches = m_engine.dispatches(m_version);
     if (m_residents.empty()) {
