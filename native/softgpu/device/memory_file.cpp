@@ -66,7 +66,12 @@ ExportRecord& Pages::record() noexcept {
 std::byte* Pages::host() const noexcept { return m_file->view() + m_offset; }
 
 MemoryFile::MemoryFile(core::UniqueFd fd, std::byte* view, std::uint64_t size_bytes, bool foreign) noexcept
-    : m_fd(std::move(fd)), m_view(view), m_size_bytes(size_bytes), m_foreign(foreign) {}
+    : m_fd(std::move(fd)), m_view(view), m_size_bytes(size_bytes), m_foreign(foreign) {
+  struct stat info {};
+  if (kernel_fstat(m_fd.get(), info) != 0) return;  // then nothing is a handle
+  m_device = info.st_dev;
+  m_inode = info.st_ino;
+}
 
 MemoryFile::~MemoryFile() { munmap(m_view, m_size_bytes); }
 
@@ -225,9 +230,8 @@ int MemoryFile::open_handle(std::uint64_t position, bool close_on_exec) const no
 }
 
 bool MemoryFile::is_handle(int fd) const noexcept {
-  struct stat ours {}, theirs {};
-  return kernel_fstat(m_fd.get(), ours) == 0 && kernel_fstat(fd, theirs) == 0 && ours.st_dev == theirs.st_dev &&
-         ours.st_ino == theirs.st_ino;
+  struct stat theirs {};
+  return kernel_fstat(fd, theirs) == 0 && theirs.st_dev == m_device && theirs.st_ino == m_inode;
 }
 
 }  // namespace kerncap::softgpu

@@ -13,6 +13,8 @@
 // stand-in for a dma-buf, with the file position set to the buffer's offset.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -100,6 +102,8 @@ class MemoryFile : public std::enable_shared_from_this<MemoryFile> {
   std::byte* m_view;
   std::uint64_t m_size_bytes;
   bool m_foreign;
+  dev_t m_device = 0;  // of the file itself: how its handles are known
+  ino_t m_inode = 0;
   mutable std::mutex m_mutex;
   std::vector<Pool> m_pools;
   std::unordered_map<std::uint64_t, std::weak_ptr<Pages>> m_live;  // by offset
