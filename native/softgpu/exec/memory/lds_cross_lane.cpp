@@ -1,4 +1,6 @@
 // DS instructions that move values between lanes without touching the LDS, and the wave-wide counters.
+#include <immintrin.h>
+
 #include <bit>
 
 #include "softgpu/exec/memory/families.hpp"
@@ -8,16 +10,19 @@ namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
-// What each active lane gets: the value of the lane `source(i)`, or 0 when that one is inactive.
-template <class Source>
-Flow gather_lanes(WaveContext& wave, const Row& values, Row& to, Source&& source) noexcept {
-  Row& result = wave.worker->scratch[k_bounce_rows];
+// What each active lane gets: the value of the lane `source(i)`, eight of them at a time, or 0 when that one is inactive.
+template <class Sources>
+Flow gather_lanes(WaveContext& wave, const Row& values, Row& to, Sources&& sources) noexcept {
+  Row& readable = wave.worker->scratch[k_bounce_rows];  // a copy, as `to` may be the same register
   const Row& active = wave.exec_row();
-  for (unsigned i = 0; i < k_lanes; ++i) {
-    const unsigned from = source(i);
-    result.lane[i] = values.lane[from] & active.lane[from];
+  for (unsigned i = 0; i < k_lanes; ++i) readable.lane[i] = values.lane[i] & active.lane[i];
+  for (unsigned i = 0; i < k_lanes; i += 8) {
+    const auto* base = reinterpret_cast<const int*>(readable.lane);
+    const __m256i gathered = _mm256_i32gather_epi32(base, sources(i), 4);
+    const __m256i mask = _mm256_load_si256(reinterpret_cast<const __m256i*>(&active.lane[i]));
+    auto* out = reinterpret_cast<__m256i*>(&to.lane[i]);
+    _mm256_store_si256(out, _mm256_blendv_epi8(_mm256_load_si256(out), gathered, mask));
   }
-  for (unsigned i = 0; i < k_lanes; ++i) to.lane[i] = (result.lane[i] & active.lane[i]) | (to.lane[i] & ~active.lane[i]);
   return Flow::next;
 }
 
@@ -42,8 +47,11 @@ Flow gather_lanes(WaveContext& wave, const Row& values, Row& to, Source&& source
 
 Flow swizzle(WaveContext& wave, const Instruction& in) noexcept {
   const auto pattern = static_cast<unsigned>(in.offset);
-  return gather_lanes(wave, wave.vgpr[in.src[0].index], *wave.destination_row(in.dst),
-                      [&](unsigned lane) { return swizzle_source(pattern, lane); });
+  Row& from = wave.worker->scratch[k_bounce_rows + 1];
+  for (unsigned lane = 0; lane < k_lanes; ++lane) from.lane[lane] = swizzle_source(pattern, lane);
+  return gather_lanes(wave, wave.vgpr[in.src[0].index], *wave.destination_row(in.dst), [&](unsigned lane) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(&from.lane[lane]));
+  });
 }
 
 // Byte addresses of lanes; bits beyond the lane number are ignored.
@@ -53,8 +61,12 @@ Flow swizzle(WaveContext& wave, const Instruction& in) noexcept {
 }
 
 Flow backward_permute(WaveContext& wave, const Instruction& in) noexcept {
-  return gather_lanes(wave, *wave.source_row(in, 1), *wave.destination_row(in.dst),
-                      [&](unsigned lane) { return lane_at(wave, in, lane); });
+  const Row& address = wave.vgpr[in.src[0].index];
+  const __m256i offset = _mm256_set1_epi32(static_cast<int>(in.offset)), lanes = _mm256_set1_epi32(k_lanes - 1);
+  return gather_lanes(wave, *wave.source_row(in, 1), *wave.destination_row(in.dst), [&](unsigned lane) {
+    const __m256i bytes = _mm256_load_si256(reinterpret_cast<const __m256i*>(&address.lane[lane]));
+    return _mm256_and_si256(_mm256_srli_epi32(_mm256_add_epi32(bytes, offset), 2), lanes);
+  });
 }
 
 // Each active lane sends; of several that send to one lane the highest wins, and a lane that nobody sends to gets 0.

@@ -26,7 +26,8 @@ Flow scale(WaveContext& wave, const Instruction& instruction) noexcept {
   for (unsigned s = 0; s < 3; ++s) sources[s] = load_source<T, false>(wave, instruction, s, buffers[s]);
   std::copy_n(sources[0], k_lanes, result.lane);
   u64 rescale = 0;
-  for (u64 left = ~compare_lanes<k_plain_division<T>, T, T>(sources[1], sources[2]); left != 0; left &= left - 1) {
+  // Inactive lanes hold anything, often what takes long, and get no result.
+  for (u64 left = active_lanes(wave) & ~compare_lanes<k_plain_division<T>, T, T>(sources[1], sources[2]); left != 0; left &= left - 1) {
     const auto i = static_cast<unsigned>(std::countr_zero(left));
     const Scaled<T> scaled = div_scale(from_storage<T>(sources[0][i]), from_storage<T>(sources[1][i]),
                                        from_storage<T>(sources[2][i]));
