@@ -35,6 +35,7 @@ PARTS = (
     "edit_loop",
     "evaluate_variants",
     "engine",
+    "device_speed",
     "triton_launches",
 )
 
