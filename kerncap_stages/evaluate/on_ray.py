@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import signal
 import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.channel import NODE_COMMAND, NodeLostError, StreamChannel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kerncap_stages.evaluate.channel import Members, Message
 
 _LOOK_S = 1.0
 _END_S = 10.0
 # With an actor Ray kills the actor's children, but not theirs: the shell is killed, and the node is not.
+_NO_HANDLER = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"  # it prints a stack of Ray's at SIGTERM
 _APART = ("sh", "-c", '"$@"; exit $?', "sh")
 
 
@@ -52,6 +56,7 @@ class RayPlace:
 
         Raises UsageError if Ray is not installed, or no cluster is there.
         """
+        os.environ.setdefault(_NO_HANDLER, "1")  # Ray reads it when it is imported
         try:
             self._ray: Any = importlib.import_module("ray")
         except ImportError as error:
@@ -63,7 +68,8 @@ class RayPlace:
         self._joined = not self._ray.is_initialized()
         if self._joined:
             try:
-                self._ray.init(address=address or "auto", log_to_driver=False, configure_logging=False)
+                with _keep_handler():
+                    self._ray.init(address=address or "auto", log_to_driver=False, configure_logging=False)
             except Exception as error:  # its own classes differ by how the cluster is reached
                 raise UsageError(
                     f"--on {address or 'ray'}: {error}".splitlines()[0],
@@ -127,6 +133,17 @@ class RayChannel:
             with contextlib.suppress(Exception):
                 self._ray.wait([self._actor.close.remote()], timeout=_END_S)
             self.kill()
+
+
+@contextlib.contextmanager
+def _keep_handler() -> Iterator[None]:
+    """Keep what SIGTERM does here: Ray makes it end the process at once, and nothing would be published."""
+    kept = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and kept is not None:
+            signal.signal(signal.SIGTERM, kept)
 
 
 def _say(error: Exception) -> str:

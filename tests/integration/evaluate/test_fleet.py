@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -82,17 +83,21 @@ def ray():
 
 
 @pytest.fixture
-def ray_cluster(ray, tmp_path):  # noqa: ARG001
+def ray_cluster(ray):  # noqa: ARG001
+    """A cluster of four nodes. ``remains``: the temporary folder of its nodes."""
     words = [sys.executable, str(HELPERS / "ray_cluster.py"), "4"]
-    remains = tmp_path / "of nodes"
-    remains.mkdir()
-    with subprocess.Popen(
-        words,
-        env={**os.environ, "TMPDIR": str(remains)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    # Ray's sockets are in it, and their paths have 107 bytes at most: pytest's own folders are too long.
+    with (
+        tempfile.TemporaryDirectory(prefix="kc-", dir="/tmp", ignore_cleanup_errors=True) as folder,
+        subprocess.Popen(
+            words,
+            env={**os.environ, "TMPDIR": folder},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        remains = Path(folder)
         process.remains = remains
         process.address = process.stdout.readline().strip()
         assert process.address

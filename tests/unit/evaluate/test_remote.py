@@ -292,6 +292,7 @@ class MadeUpRay(ModuleType):
         if self.gpus is None:
             raise ConnectionError("Could not find any running Ray instance.")
         self.joined.append(address)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as Ray's own does
 
     def cluster_resources(self):
         return {"CPU": 8.0, "GPU": float(self.gpus)}
@@ -328,6 +329,20 @@ def test_an_actor_has_one_gpu_or_one_core(monkeypatch, on, is_software, address,
     assert ray.joined == [address]
     assert ray.actors == [("NodeActor", {"max_restarts": 0, "max_task_retries": 0, **needs})]
     assert place.count_free() == count
+
+
+def test_ray_does_not_take_over_what_sigterm_does(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", MadeUpRay(gpus=1))
+
+    def mine(*_):
+        """What the command does: it publishes what was judged."""
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        where_module._open_place("ray", is_software=True)
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_slurm_needs_srun_and_a_number(monkeypatch, tmp_path):
