@@ -264,8 +264,8 @@ class _Evaluator:
         wanted = self._pool.take(worker, result)
         entry, case = wanted.entry, wanted.case
         if result.passed is None:
-            # The worker knows the file by our name.
-            told = tuple(each.replace(str(entry.code), str(entry.candidate.path)) for each in result.reasons)
+            # The worker knows the file by a name of ours, and a client of a service by no path at all.
+            told = tuple(each.replace(str(entry.code), entry.candidate.name) for each in result.reasons)
             if not result.is_final:
                 self._try_again(wanted, " ".join(told))
                 return

@@ -67,8 +67,7 @@ def find_variant_shape(variant: Path) -> VariantShape | None:
     """
     path = variant.with_suffix(SUFFIX)
     try:
-        read = json.loads(_read_bytes(path))
-        return _read(read)
+        return read_shape(json.loads(_read_bytes(path)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
@@ -91,7 +90,8 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _read(read: Any) -> VariantShape:
+def read_shape(read: Any) -> VariantShape:
+    """Read what the file holds, from JSON. Raises ValueError if it is something else."""
     names = [field.name for field in fields(VariantShape)]
     if not isinstance(read, dict) or not set(read) <= set(names):
         raise ValueError(f"expected an object with {', '.join(names)}")

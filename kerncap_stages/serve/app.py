@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kerncap_stages.serve.subjects import Subjects
     from kerncap_stages.serve.tasks import Task, Tasks
 
+MAX_REQUESTS = 400  # at the same time, also those that wait for a task
 _LOOK_S = 0.5  # how often a waiting request looks whether its client is still there
 _STATUS = {UsageError: 400, ArtifactError: 404, TooManyTasks: 429, Refused: 409, DeviceError: 503}
 
@@ -57,11 +58,12 @@ def make_app(
 
 
 class _TokenOnly:
-    """Lets only requests with the token through. Nothing of others is read."""
+    """Lets only requests with the token through, and not too many at once. Nothing of others is read."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._wanted = f"Bearer {token}".encode()
+        self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -73,7 +75,16 @@ class _TokenOnly:
                 response.headers["Connection"] = "close"
                 await response(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        if self._running >= MAX_REQUESTS:
+            response = _make_error(503, f"{self._running} requests are under way", "send it again later")
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
 
 
 class _Service:

@@ -19,12 +19,12 @@ from typing import Any
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.evaluate.candidates import CODE_SUFFIXES, SOURCE_SUFFIXES
+from kerncap_stages.replay.variant_shape import read_shape
 
 MAX_VARIANTS = 1000  # in one request
 MAX_WAIT_S = 300.0
 _MAX_NAME = 1000
 _MAX_FLAGS = 200
-_LAUNCH = ("grid_blocks", "block_work_items", "dynamic_lds_bytes")
 _MEMBERS = {"name", "code", "source", "source_base64", "suffix", "flags", "launch"}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -139,8 +139,11 @@ def _read_variant(place: int, read: Any) -> PostedVariant:
     if flags and not is_source:
         raise UsageError(f"{where}.flags: a code object is not compiled, so it takes no flags")
     launch = read.get("launch")
-    if launch is not None and not (isinstance(launch, dict) and set(launch) <= set(_LAUNCH)):
-        raise UsageError(f"{where}.launch must be an object with only these members: {', '.join(_LAUNCH)}")
+    if launch is not None:
+        try:
+            read_shape(launch)
+        except ValueError as error:
+            raise UsageError(f"{where}.launch: {error}") from error
     told = None if launch is None else json.dumps(launch, sort_keys=True)
     return PostedVariant(name, content, suffix, tuple(flags), told)
 

@@ -16,11 +16,14 @@ import uvicorn
 
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.serve.app import make_app
+from kerncap_stages.serve.connections import BoundedProtocol
 from kerncap_stages.serve.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from starlette.types import ASGIApp
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.evaluate.session import EvaluateSettings
@@ -31,8 +34,7 @@ TOKEN_VARIABLE = "KERNCAP_SERVE_TOKEN"  # noqa: S105 - its name
 _GRACE_S = 2  # how long connections may stay open when a signal ends the service
 _MIN_TOKEN = 16
 _MAX_TOKEN = 1000
-_IDLE_CONNECTION_S = 75
-_MAX_CONNECTIONS = 1000
+_IDLE_CONNECTION_S = 75  # behind an answer
 
 
 @dataclass(frozen=True)
@@ -125,18 +127,25 @@ def serve(
     """Serve until a signal comes. What was judged by then is published."""
     tasks = Tasks(settings, published)
     try:
-        config = uvicorn.Config(
-            make_app(subjects, tasks, token.text, max_body_bytes, lambda: server.should_exit),
-            log_level="warning",
+        app = make_app(subjects, tasks, token.text, max_body_bytes, lambda: server.should_exit)
+        server = make_server(app)
+        asyncio.run(server.serve([listener]))
+    finally:
+        tasks.stop()
+        listener.close()
+
+
+def make_server(app: ASGIApp) -> uvicorn.Server:
+    """Make the server of an application."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=BoundedProtocol,
+            log_level="error",  # what clients do wrong is for them
             access_log=False,
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
             timeout_keep_alive=_IDLE_CONNECTION_S,
-            limit_concurrency=_MAX_CONNECTIONS,
         )
-        server = uvicorn.Server(config)
-        asyncio.run(server.serve([listener]))
-    finally:
-        tasks.stop()
-        listener.close()
+    )

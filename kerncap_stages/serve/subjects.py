@@ -52,7 +52,13 @@ class Subjects:
                 )
         else:
             assert posted.capture is not None
-            subject = Subject(self._store, (Digest(posted.capture),))
+            capture = Digest(posted.capture)
+            if not self._store.has(capture):
+                raise ArtifactNotFound(
+                    f"there is no capture {capture.short} in the service's store",
+                    hint="`kc-store ls --kind capture` on its machine lists them",
+                )
+            subject = Subject(self._store, (capture,))
             if any(each.suffix in SOURCE_SUFFIXES for each in posted.variants):
                 raise UsageError(
                     "a source is built in a project only", hint="name the project instead of the capture"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import resource
 import signal
 import time
 
@@ -34,17 +35,21 @@ def test_code_objects_and_sources_are_judged(service):
         {"name": "by flags", "source": source, "suffix": ".hip", "flags": ["-DWAY=1"]},
         {"name": "typo", "source": source.replace("__global__", "__globl__"), "suffix": ".hip"},
         {"name": "plugin", "source": source, "suffix": ".hip", "flags": ["-fplugin=evil.so"]},
-        {"name": "wide", "source": source, "suffix": ".hip", "launch": {"block_work_items": [2048, 1, 1]}},
+        {"name": "narrow", "source": source, "suffix": ".hip", "launch": {"block_work_items": [1, 1, 1]}},
+        {"name": "broken", "code": "AAAA", "suffix": ".hsaco"},
         project="project",
     )
     done = by_name(service.wait(tasks))
     assert {name: each["result"]["outcome"] for name, each in done.items()} == {
         "right": "right", "half": "wrong", "signature": "refused", "by flags": "right", "typo": "not_built",
-        "plugin": "refused", "wide": "refused",
+        "plugin": "refused", "narrow": "wrong", "broken": "refused",
     }  # fmt: skip
     assert done["by flags"]["result"]["ratio"] < done["right"]["result"]["ratio"]
     assert "could do more" in done["plugin"]["result"]["reasons"][0]
     assert "kernel_variant.cpp:" in done["typo"]["result"]["reasons"][0]
+    # What a client is told has no path of this machine.
+    assert done["broken"]["result"]["reasons"][0].startswith("broken: ")
+    assert not any("/tmp" in each for task in done.values() for each in task["result"]["reasons"])
     # The verdict is in the store, where kc-validate finds it.
     verdict = done["half"]["result"]["cases"][0]["verdict"].removeprefix("manifest:")
     assert service.stages.show(verdict)["passed"] is False
@@ -84,13 +89,27 @@ def test_only_the_token_opens(service):
         ({"capture": "0" * 64, "variants": []}, 400, "a list of 1"),
         ({"capture": "0" * 64, "variants": [{"code": "!", "suffix": ".hsaco"}]}, 400, "variants[0].code"),
         ({"capture": "0" * 64, "variants": [{"code": "", "suffix": "/../x"}]}, 400, "variants[0].suffix"),
-        ({"capture": "0" * 64, "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "0000"),
+        ({"capture": "0" * 64, "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "no capture 0000"),
         ({"project": "../project", "variants": [{"code": "", "suffix": ".hsaco"}]}, 404, "no such project"),
         ({"project": "project", "variants": [{"source": "\ud800", "suffix": ".hip"}]}, 400, "source"),
         (
             {"project": "project", "variants": [{"source": "", "suffix": ".hip", "run": 1}]},
             400,
             "with only these",
+        ),
+        *(
+            (
+                {"project": "project", "variants": [{"source": "", "suffix": ".hip", "launch": launch}]},
+                400,
+                f"variants[0].launch: {said}",
+            )
+            for launch, said in (
+                ({"block_work_items": [2048, 1, 1]}, "block_work_items: a block has at most 1024"),
+                ({"grid_blocks": [float("nan"), 1, 1]}, "grid_blocks is not a list of three numbers"),
+                ({"grid_blocks": [-1, 1, 1]}, "grid_blocks is not a list of three numbers"),
+                ({"dynamic_lds_bytes": "x"}, "dynamic_lds_bytes is 'x'"),
+                ({"blocks": 1}, "expected an object with grid_blocks"),
+            )
         ),
     ],
 )
@@ -225,4 +244,23 @@ def test_a_client_that_leaves_within_its_body_is_no_news(service):
     time.sleep(0.5)
     connection.close()
     assert service.ask("GET", "/health")[0] == 200
+    assert service.end() == ""
+
+
+def test_a_thousand_idle_connections_shut_nobody_out(service):
+    least = 2048
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < least:
+        pytest.skip(f"a process may open {hard} files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, least), hard))
+    idle = []
+    try:
+        for _ in range(1005):
+            idle.append(service.connect())
+            idle[-1].connect()
+        assert service.ask("GET", "/health")[0] == 200
+    finally:
+        for each in idle:
+            each.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert service.end() == ""
