@@ -225,12 +225,18 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
         ) from error
 
 
-def open_messages() -> Console:
-    """Return a console on standard error. It does not interpret markup."""
+def open_messages(log_width: int | None = None) -> Console:
+    """Return a console on standard error. It does not interpret markup.
+
+    log_width: where standard error is not a terminal and COLUMNS is not set; None: rich's, which is 80.
+    """
     # Messages of one line need no rich.
     from rich.console import Console
 
-    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    if log_width is not None and not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = log_width
+    return console
 
 
 def open_page() -> Console:

@@ -43,7 +43,7 @@ def _print_version(wanted: bool) -> None:
 
 def check_seconds_option(param: typer.CallbackParam, value: float | None) -> float | None:
     """``callback=`` of an option that takes seconds."""
-    check_seconds(f"--{param.name}", value)
+    check_seconds(param.opts[0], value)
     return value
 
 
@@ -51,7 +51,7 @@ def check_count_option(param: typer.CallbackParam, value: int | None) -> int | N
     """``callback=`` of an option that counts dispatches: the capture library's numbers have 60 bits."""
     if value is not None and value > _MAX_COUNT:
         raise UsageError(
-            f"--{param.name} {value}: at most {_MAX_COUNT} dispatches", hint="give a smaller number"
+            f"{param.opts[0]} {value}: at most {_MAX_COUNT} dispatches", hint="give a smaller number"
         )
     return value
 

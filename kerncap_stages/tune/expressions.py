@@ -7,6 +7,7 @@ anything, or takes long: a project, with its ``tune.toml``, may come from anybod
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ def _shift(one: int, other: int) -> int:
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "ceil_div": _ceil_div, "max": max, "min": min}
+_VALUES = {"abs": (1, 1), "ceil_div": (2, 2), "max": (2, _MAX_LENGTH), "min": (2, _MAX_LENGTH)}  # least, most
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -82,7 +84,8 @@ class Expression:
             return _evaluate(self.body, values)
         except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
             given = ", ".join(f"{name} = {values[name]!r}" for name in sorted(_find_names(self.body)))
-            raise UsageError(f"{self.text!r} has no value for {given}: {error}", hint=_HINT) from error
+            where = f" for {given}" if given else ""
+            raise UsageError(f"{self.text!r} has no value{where}: {error}", hint=_HINT) from error
 
 
 def read_expression(text: str, names: Collection[str]) -> Expression:
@@ -112,6 +115,8 @@ def read_expression(text: str, names: Collection[str]) -> Expression:
 def _check(node: ast.expr) -> None:
     """Raise ValueError for all that ``_evaluate`` does not know."""
     match node:
+        case ast.Constant(value=float() as number) if not math.isfinite(number):
+            raise ValueError(f"{ast.unparse(node)} is too large")
         case ast.Constant(value=int() | float() | str()) | ast.Name():
             return
         case ast.BinOp(op=each) if type(each) in _BINARY:
@@ -128,6 +133,10 @@ def _check(node: ast.expr) -> None:
             parts = node.elts
         case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS:
             parts = node.args
+            least, most = _VALUES[name]
+            if not least <= len(parts) <= most:
+                wanted = f"{least}" if least == most else f"{least} or more"
+                raise ValueError(f"{name} takes {wanted} values, not {len(parts)}")
         case _:
             raise ValueError(f"{ast.unparse(node)!r} is not possible here")
     for part in parts:

@@ -62,6 +62,8 @@ class VariantMaker:
         self._own = find_variant_shape(project / VARIANT) or VariantShape()
         self._script: ReproducerScript | None = None
         _require_one_launch(space, captures)
+        if space.launch:
+            space.require_launch(self._captured)
         if recipe.source.endswith(".py"):
             self._script = _open_script(project, space)
         else:

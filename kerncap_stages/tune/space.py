@@ -26,6 +26,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shlex
 import tomllib
 from dataclasses import dataclass
@@ -47,10 +48,12 @@ DEFINE, FLAGS, TRITON, VALUES = SECTIONS = ("define", "flags", "triton", "values
 LAUNCH = ("grid", "block", "lds")
 # What expressions of a launch may use beside the parameters: the captured launch. The grid is in blocks.
 CAPTURED = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "lds")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _RANGE = ({"min", "max"}, {"min", "max", "step"}, {"min", "max", "factor"})
 _MAX_FILE_BYTES = 1 << 20
 _MAX_PARAMETERS = 64
 _MAX_VALUES = 4096
+_MAX_TRIED = 20_000  # configurations, in search of one that has a launch
 _HINT = "`kc-tune PROJECT --init` writes a file to begin with; docs/tune.md describes it"
 
 
@@ -141,6 +144,19 @@ class Space:
             chosen[name] = found[0] if name == "lds" else found
         return chosen
 
+    def require_launch(self, captured: Mapping[str, int]) -> None:
+        """Raise UsageError if no configuration has a launch. A larger space than _MAX_TRIED may have one."""
+        error: UsageError | None = None
+        for configuration in self.list_allowed() if self.size <= _MAX_TRIED else ():
+            try:
+                self.choose_launch(configuration, captured)
+            except UsageError as failed:
+                error = error or failed
+            else:
+                return
+        if error is not None:
+            raise UsageError(f"no configuration has a launch: {error}", hint=error.hint or _HINT)
+
     def describe(self) -> str:
         """Return all of it as one text: the same space gives the same."""
         return json.dumps(
@@ -226,6 +242,9 @@ def _read_parameter(name: str, section: str, given: Any) -> Parameter:
         raise UsageError(f"{name}: a value is a number, a text, true or false")
     if any(isinstance(each, float) and not math.isfinite(each) for each in values):
         raise UsageError(f"{name}: a number must be finite")
+    control = next((each for each in values if isinstance(each, str) and _CONTROL.search(each)), None)
+    if control is not None:
+        raise UsageError(f"{name}: {control!r} has a control character, which compilers take for something else")
     if len(set(values)) < len(values):
         raise UsageError(f"{name}: a value is given twice; true is 1, and false is 0")
     if section == FLAGS:
@@ -257,7 +276,11 @@ def _read_launch(name: str, given: Any, names: list[str]) -> tuple[Expression, .
     parts = parts if name == "lds" else [*parts, *[1] * (3 - len(parts))]
     if len(parts) > 3 or not all(isinstance(each, str) or type(each) is int for each in parts):
         raise UsageError(f"launch.{name}: up to three numbers or expressions; one for lds")
-    return tuple(read_expression(str(each), {*names, *CAPTURED}) for each in parts)
+    expressions = tuple(read_expression(str(each), {*names, *CAPTURED}) for each in parts)
+    joined = next((each.text for each in expressions if each.is_list), None)
+    if joined is not None:
+        raise UsageError(f"launch.{name}: {joined!r} is not one number", hint='block = ["TILE", 8, 1]')
+    return expressions
 
 
 def _require_count(expression: Expression, value: Any, *, lds: bool) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["EvaluateArguments", "evaluate_variants", "make_settings"]
 _STANDARD_INPUT = "-"
 _MAX_SHOWN = 20
+_LOG_WIDTH = 1000  # a row of the table is one line there, as each variant is
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def show_ranks(evaluation: Evaluation) -> None:
     """Show the fastest variants and the counts."""
     table = make_ranks(evaluation, _MAX_SHOWN)
     if table is not None:
-        open_messages().print(table)
+        open_messages(_LOG_WIDTH).print(table)
     for line in summarise(evaluation):
         say(make_printable(line))
 

@@ -88,6 +88,12 @@ lds = "lds + TILE * 4"
         ("[define]\nA = [1]\n[launch]\nblocks = 'A'\n", "a launch has"),
         ("[define]\nA = [1]\n[launch]\nblock = ['A', 1, 1, 1]\n", "up to three"),
         ("[define]\nA = [1]\n[launch]\nlds = ['A']\n", "one for lds"),
+        ("[define]\nA = [1]\n[launch]\nblock = 'A, A'\n", "not one number"),
+        ("[define]\nA = [1]\n[launch]\nlds = '1e400'\n", "too large"),
+        ('[define]\nA = ["1", "a\\u0000b"]\n', "control character"),
+        ('[flags]\nA = ["", "-DA=1\\n2"]\n', "control character"),
+        ("constraints = ['max()']\n[define]\nA = [1]\n", "max takes 2 or more values, not 0"),
+        ("constraints = ['abs(A, 1)']\n[define]\nA = [1]\n", "abs takes 1 values?, not 2"),
     ],
 )
 def test_what_is_wrong_is_told(read, text, said):
@@ -100,6 +106,15 @@ def test_a_launch_that_no_gpu_takes_is_an_error(read, block):
     space = read(f"[values]\nA = [1]\n[launch]\nblock = '{block}'\n")
     with pytest.raises(UsageError):
         space.choose_launch(space.make((1,)), LAUNCHED)
+
+
+def test_a_launch_that_no_value_cures_is_an_error_at_the_start(read):
+    never = read("[values]\nA = [1, 2]\n[launch]\nblock = 'A * 2000'\n")
+    with pytest.raises(UsageError, match="no configuration has a launch: a block of 2000x1x1 for A=1"):
+        never.require_launch(LAUNCHED)
+    read("[values]\nA = [2, 1]\n[launch]\nblock = 'A * 1000'\n").require_launch(LAUNCHED)
+    large = ", ".join(map(str, range(1, 201)))
+    read(f"[values]\nA = [{large}]\nB = [{large}]\n[launch]\nlds = '-A - B'\n").require_launch(LAUNCHED)
 
 
 def test_what_is_no_file_is_told(tmp_path):
