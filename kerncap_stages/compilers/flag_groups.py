@@ -34,7 +34,7 @@ _TAKE_A_WORD = split_words(
     -o -MF -MT -MQ -MJ -x --offload-arch --no-offload-arch --serialize-diagnostics -arch -l -L -z -u -T
     --output --language -B --config -load -plugin -add-plugin -wrapper --prefix -D -U -target --target
     --param -std -working-directory -dependency-file -dependency-dot -gen-cdb-fragment-path
-    -module-dependency-dir -dumpdir
+    -module-dependency-dir -dumpdir --for-linker --for-assembler
     """
 )
 _INNER_TAKE_A_WORD = split_words(
@@ -70,9 +70,7 @@ def _takes_word(word: str, following: str) -> bool:
 def _unify_spelling(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         name, equals, value = word.partition("=")
-        if word.startswith("-Wp,-M"):
-            continue  # it names a dependency file
-        if word.startswith("-Wp,"):
+        if word.startswith("-Wp,") and not word.startswith("-Wp,-M"):  # that names a dependency file
             for each in word.split(",")[1:]:
                 yield from (TO_COMPILER, each)
         elif equals and name in (TO_COMPILER, _SAME_AS_TO_COMPILER, TO_OPTIMISER):

@@ -39,6 +39,11 @@ _DROPPED = split_words(
     -o -MF -MT -MQ -MJ -x --offload-arch --no-offload-arch --serialize-diagnostics -arch -l -L -z -u
     -T --output --language -dependency-file -dependency-dot -gen-cdb-fragment-path
     -Xlinker -Xoffload-linker -Xarch_host -Xassembler -include-pch -Winvalid-pch
+    --compile --preprocess --assemble --dependencies --user-dependencies --write-dependencies
+    --write-user-dependencies --print-missing-file-dependencies --for-linker --for-assembler
+    -emit-ast -emit-interface-stubs -emit-merged-ifs -extract-api --extract-api --precompile -verify-pch
+    --verify-pch -module-file-info -rewrite-objc -rewrite-legacy-objc --migrate -fdriver-only -help -version
+    --version -dumpversion -dumpmachine --coverage -coverage -ftest-coverage -fprofile-arcs
     """
 )
 _DROPPED_PREFIXES = tuple(
@@ -50,6 +55,7 @@ _DROPPED_PREFIXES = tuple(
         -fcrash-diagnostics -flto -fno-lto -foffload-lto --output= -fsave-optimization-record
         -fprofile-generate -fprofile-instr-generate -fcoverage-mapping -parallel-jobs= --language= -x -o
         -fproc-stat-report -fstack-usage -fmodule-output -fmodules-cache-path
+        -Wp,-M --for-linker= --for-assembler= -print- --print- --help --autocomplete= -fsycl
         """
     )
 )

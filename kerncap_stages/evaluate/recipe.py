@@ -61,7 +61,10 @@ class Recipe:
             raise UsageError(f"the flag {unsafe[0]} could do more than change the code, so it is not used")
         dropped = toolchain.find_dropped_flags(command)
         if dropped:
-            raise UsageError(f"the flag {dropped[0]} is one that the project's Makefile sets itself")
+            raise UsageError(
+                f"the flag {dropped[0]} is not used: the project's Makefile sets inputs, outputs, targets "
+                "and what the compiler does"
+            )
         return toolchain.choose_flags(command)
 
 

@@ -52,6 +52,21 @@ def test_flags_that_the_makefile_sets_are_refused(recipe, flags):
         recipe.choose_flags(["-DTILE=32", *flags])
 
 
+OTHER_ACTIONS = (
+    "--help", "--version", "-emit-ast", "--precompile", "-extract-api", "-print-search-dirs", "-fsycl",
+    "-Wp,-MD,written", "--write-dependencies", "--for-linker=-o/written", "-ftest-coverage", "--coverage",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", OTHER_ACTIONS)
+@pytest.mark.parametrize("compiler", ["hipcc", "clang++"])
+def test_other_actions_and_outputs_are_refused_by_name(tmp_path, compiler, flag):
+    recipe = make(tmp_path, *PROJECTS[compiler])
+    with pytest.raises(UsageError) as caught:
+        recipe.choose_flags(["-DTILE=32", flag])
+    assert f"the flag {flag} is not used" in str(caught.value)
+
+
 UNSAFE = {
     "hipcc": ("-fplugin=X.so", "-fpass-plugin=X.so", "@more", "-Bfolder", "-Xclang=-load", "--config=x"),
     "clang++": ("-fplugin=X.so", "-fpass-plugin=X.so", "@more", "--ptxas-path=x", "-Xcuda-ptxas=-o"),
