@@ -61,10 +61,12 @@ class VariantJudge:
         *,
         lists: bool,
         fresh: bool,
+        in_memory: bool = False,
     ) -> None:
         """``lists``: list the verdicts in the store; else they are only stored there.
 
-        fresh: use no replays of the captured kernel that earlier verdicts kept.
+        in_memory: the store is there, and this process's own. fresh: use no replays of the captured kernel
+        that earlier verdicts kept.
         """
         self.capture = load_as(store, capture_digest, Capture)
         self._store = store
@@ -75,7 +77,9 @@ class VariantJudge:
         self._machine = machine
         self._lists = lists
         self._standbys = standbys
-        self.replayer = ProcessReplayer(store, self.capture, settings.timeout_s, standbys)
+        self.replayer = ProcessReplayer(
+            store, self.capture, settings.timeout_s, standbys, verify_once=in_memory
+        )
         self._replays = Speculation(self.replayer)
         self._find_stored = None if fresh else make_kept_finder(store)
         self._kept: dict[Digest, BaselineReplay] = {}

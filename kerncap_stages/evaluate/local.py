@@ -80,6 +80,7 @@ class LocalWorkforce:
             max_store_bytes=scratch.max_growth_bytes,
             max_memory_bytes=_MAX_WORKER_BYTES,
             max_replay_bytes=self._settings.max_replay_bytes,
+            in_memory=scratch.in_memory,
         )
         own = choose_gpu(
             first.environment.backend,

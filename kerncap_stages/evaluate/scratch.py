@@ -35,6 +35,7 @@ class Scratch:
     store: Store
     folder: TemporaryFolder | None
     max_growth_bytes: int
+    in_memory: bool = False
 
     @property
     def is_users(self) -> bool:
@@ -77,7 +78,8 @@ class ScratchMaker:
         except BaseException:
             folder.remove()
             raise
-        return Scratch(store, folder, MAX_GROWTH_BYTES if in_memory else MAX_GROWTH_BYTES_ON_DISK)
+        growth_bytes = MAX_GROWTH_BYTES if in_memory else MAX_GROWTH_BYTES_ON_DISK
+        return Scratch(store, folder, growth_bytes, in_memory)
 
 
 def _has_room(place: Path, size_bytes: int) -> bool:

@@ -32,7 +32,8 @@ class Setup:
     store: the folder of the store that it works in. lists: whether it lists verdicts there itself; else the
     coordinator copies them. fresh: use no replays of the captured kernel that earlier verdicts kept.
     max_store_bytes: the worker ends, to be started again, when that store has grown by this much, or its
-    memory to max_memory_bytes. max_replay_bytes: of the replays of one variant; 0: any.
+    memory to max_memory_bytes. max_replay_bytes: of the replays of one variant; 0: any. in_memory: the store
+    is there, and the worker's own: what was read from it and hashed once needs no second time.
     """
 
     store: str
@@ -44,6 +45,7 @@ class Setup:
     max_store_bytes: int
     max_memory_bytes: int
     max_replay_bytes: int
+    in_memory: bool = False
     version: int = VERSION
 
 

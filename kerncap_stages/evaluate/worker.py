@@ -123,6 +123,7 @@ class Worker:
                 standbys,
                 lists=setup.lists,
                 fresh=setup.fresh,
+                in_memory=setup.in_memory,
             )
             timer = Timer(self._store, digest, judge.capture, setup.settings, setup.runs)
             found = self._judges[task.capture] = (judge, timer, standbys)

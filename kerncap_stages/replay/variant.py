@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ WHAT_TO_GIVE = {
 }
 _MAX_BYTES = 2 << 30
 _MAX_NAMES = 5
+_MAX_REMEMBERED_BYTES = 16 << 20
 
 
 def read_variant(path: Path, capture: Capture) -> KernelFacts:
@@ -49,7 +51,7 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
     backend = capture.environment.backend
     try:
         code = _read_code(path, capture)
-        facts = read_code_object(code)
+        facts = (_read_facts if len(code) <= _MAX_REMEMBERED_BYTES else read_code_object)(code)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint=WHAT_TO_GIVE[backend]) from error
     except ArtifactError as error:
@@ -78,6 +80,12 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
             hint="a variant must keep the kernel's signature",
         )
     return kernel
+
+
+@lru_cache(maxsize=4)
+def _read_facts(code: bytes) -> CodeObjectFacts:
+    """Parse a code object. A verdict asks several times: to refuse it, and for each replay."""
+    return read_code_object(code)
 
 
 def _read_code(path: Path, capture: Capture) -> bytes:

@@ -117,10 +117,13 @@ class ProcessReplayer:
         timeout_s: float,
         standbys: Standbys | None = None,
         variant_shape: VariantShape | None = None,
+        *,
+        verify_once: bool = False,
     ) -> None:
         """``timeout_s``: time limit of a run. ``standbys``: replayer processes that were started before.
 
-        variant_shape: how variants are launched; None: as captured.
+        variant_shape: how variants are launched; None: as captured. verify_once: each state is hashed by the
+        first replay that restores it, and not by later ones: the store is in memory, and nobody else's.
         """
         self._store = store
         self._size_bytes = sum(region.size_bytes for region in capture.regions)
@@ -129,6 +132,8 @@ class ProcessReplayer:
         self._standbys = standbys
         self._variant_shape = variant_shape
         self._watched: Watched | None = None
+        self._verify_once = verify_once
+        self._verified: set[MemoryRef] = set()
         # Of one dispatch from the captured state, on the software GPU; the latest that was counted.
         self.baseline_instructions: int | None = None
         self.variant_instructions: int | None = None
@@ -212,6 +217,7 @@ class ProcessReplayer:
         within_ms: int | None = None,
     ) -> ReplayResult:
         """Replay in a process, from the first state and then from the further ones."""
+        memories = {memory for each in (start, *further) for memory in each.pre_states.values()}
         request = ReplayRequest(
             variant=variant,
             variant_shape=self._variant_shape,
@@ -228,8 +234,11 @@ class ProcessReplayer:
             states=tuple(each.changes or {} for each in further),
             states_within_ms=within_ms,
             watched=self._watched,
+            verify=not self._verify_once or not memories <= self._verified,
         )
         result = replay_capture(self._store, start.capture, request, self._standbys)
+        if result.outcome is ReplayOutcome.COMPLETED and result.states == len(further):
+            self._verified |= memories
         if not start.is_perturbed:
             self.baseline_instructions = result.baseline_instructions or self.baseline_instructions
             self.variant_instructions = result.variant_instructions or self.variant_instructions

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,25 @@ struct ProcessMapping {
   [[nodiscard]] bool is_executable() const noexcept { return rights[2] == 'x'; }
 };
 
+// A line: begin-end rights offset device inode name. A process has hundreds of them, and asks often.
+[[nodiscard]] inline std::optional<ProcessMapping> read_mapping(std::string_view line) {
+  ProcessMapping mapping;
+  const char* const last = line.data() + line.size();
+  const auto begin = std::from_chars(line.data(), last, mapping.begin, 16);
+  if (begin.ec != std::errc() || begin.ptr == last || *begin.ptr != '-') return std::nullopt;
+  const auto end = std::from_chars(begin.ptr + 1, last, mapping.end, 16);
+  if (end.ec != std::errc() || last - end.ptr < 5 || *end.ptr != ' ') return std::nullopt;
+  std::copy_n(end.ptr + 1, 4, mapping.rights);
+  std::string_view rest(end.ptr + 5, static_cast<std::size_t>(last - end.ptr - 5));
+  for (int field = 0; field < 3; ++field) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    rest.remove_prefix(std::min(rest.find(' '), rest.size()));
+  }
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  mapping.name = rest;
+  return mapping;
+}
+
 // In ascending order; nothing where the system does not tell.
 [[nodiscard]] inline std::optional<std::vector<ProcessMapping>> process_mappings() {
   const UniqueFd file(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
@@ -43,17 +64,9 @@ struct ProcessMapping {
   std::vector<ProcessMapping> found;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t line_end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, line_end - at);
+    const std::string_view line(&text[at], line_end - at);
     at = line_end + 1;
-    ProcessMapping mapping;
-    unsigned long long begin = 0;
-    unsigned long long end = 0;
-    int name_at = 0;                     // behind offset, device and inode
-    if (std::sscanf(line.c_str(), "%llx-%llx %4s %*s %*s %*s %n", &begin, &end, mapping.rights, &name_at) != 3) continue;
-    mapping.begin = begin;
-    mapping.end = end;
-    if (name_at != 0) mapping.name = line.substr(static_cast<std::size_t>(name_at));
-    found.push_back(std::move(mapping));
+    if (std::optional<ProcessMapping> mapping = read_mapping(line)) found.push_back(std::move(*mapping));
   }
   return found;
 }

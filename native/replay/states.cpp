@@ -46,7 +46,7 @@ Result<void> Engine::change(const State& state) {
     }
   }
   // A state mostly comes twice: what was hashed once is not hashed again.
-  const bool is_new = m_changed_to.insert(std::move(memories)).second;
+  const bool is_new = m_changed_to.insert(std::move(memories)).second && m_options.verify;
   std::vector<std::byte> here;
   const auto write = [&](const ChunkJob& job, std::span<const std::byte> data) -> Result<void> {
     const Region& region = m_plan.regions[job.owner];

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/process_maps.hpp"
 #include "hsa/driver/hsa_driver.hpp"
 #include "hsa/driver/loaded_code.hpp"
 #include "hsa/driver/steering.hpp"
@@ -102,7 +103,27 @@ Result<std::unique_ptr<replay::Code>> HsaDriver::load(std::span<const std::byte>
                      " and not where it was, " + span_of(*at, m_plan->loaded_bytes) + ", which is held by " +
                      replay::holder_of(*at, m_plan->loaded_bytes)};
   }
+  note_code(*code);
   return std::unique_ptr<replay::Code>(std::move(code));
+}
+
+// On the software GPU a copy of a few bytes by the device takes as long as a small kernel, and the variables of a code
+// object are read after each run. They are only read there: what is written goes through the device.
+void HsaDriver::note_code(const LoadedCode& code) {
+  if (!m_reach_devices || !m_device->is_software()) return;
+  const auto mappings = core::process_mappings();
+  if (!mappings) return;
+  for (const core::ProcessMapping& mapping : *mappings) {
+    const bool holds = mapping.begin <= code.load_address && code.load_address + code.load_bytes <= mapping.end;
+    if (holds && mapping.is_readable()) m_code.push_back({mapping.begin, mapping.end - mapping.begin});
+  }
+}
+
+const std::byte* HsaDriver::readable_code(std::uint64_t address, std::uint64_t bytes) const {
+  const bool is_there = std::any_of(m_code.begin(), m_code.end(), [&](const replay::AddressRange& code) {
+    return code.base <= address && address + bytes <= code.base + code.bytes;
+  });
+  return is_there ? reinterpret_cast<const std::byte*>(address) : nullptr;
 }
 
 Result<void> HsaDriver::load_by_hip(LoadedCode& code, const std::string& symbol) {

@@ -262,6 +262,10 @@ Result<void> HsaDriver::read(const replay::Region& region, std::uint64_t address
     std::memcpy(data.data(), here.memory, data.size());
     return {};
   }
+  if (const std::byte* const code = readable_code(address, data.size()); code != nullptr) {
+    std::memcpy(data.data(), code, data.size());
+    return {};
+  }
   const hsa_agent_t agent = device_of(region.device).agent;
   const Staging& staging = m_staging[0];
   for (std::size_t done = 0; done < data.size();) {

@@ -1,0 +1,64 @@
+"""Which replays hash what they restore, where the store is in memory and the worker's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_up_replays import Bench, double
+
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replay.report import ReplayResult
+from kerncap_stages.validate import replayer as replayer_module
+from kerncap_stages.validate.perturb.start import Start
+from kerncap_stages.validate.replayer import ProcessReplayer
+
+
+class Changed(Start):
+    """The captured state with another one in its only region."""
+
+    def __init__(self, bench, values):
+        super().__init__(bench.store, bench.capture)
+        self._values = {bench.capture.regions[0].base_address: bench._put(values)}
+
+    @property
+    def changes(self):
+        return self._values
+
+    @property
+    def pre_states(self):
+        return self._values
+
+
+@pytest.fixture
+def replay(store, monkeypatch):
+    bench = Bench(store, double, double)
+    asked, answers = [], []
+
+    def answer(_store, _capture, request, _standbys):
+        asked.append(request.verify)
+        return answers.pop() if answers else ReplayResult(ReplayOutcome.COMPLETED, states=len(request.states))
+
+    monkeypatch.setattr(replayer_module, "replay_capture", answer)
+
+    def run(replayer, *further, answer=None):
+        answers[:] = [] if answer is None else [answer]
+        replayer._replay(None, Start(bench.store, bench.capture), None, None, further)
+        return asked[-1]
+
+    run.bench = bench
+    return run
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_state_is_hashed_by_the_first_replay_that_completes_from_it(replay, once):
+    bench = replay.bench
+    replayer = ProcessReplayer(bench.store, bench.capture, 60.0, verify_once=once)
+    one, other = (Changed(bench, np.full(64, each, np.float32)) for each in (1, 2))
+    assert replay(replayer, answer=ReplayResult(ReplayOutcome.FAULTED))
+    assert replay(replayer)  # the one before did not complete
+    assert replay(replayer) is not once
+    assert replay(replayer, one)  # a new state
+    assert replay(replayer, one) is not once
+    assert replay(replayer, one, other, answer=ReplayResult(ReplayOutcome.COMPLETED, states=1))
+    assert replay(replayer, one, other)  # the other one was left out
+    assert replay(replayer, other) is not once
