@@ -124,4 +124,8 @@ class Timer:
         if before is None or after is None:
             return None, ()
         ratio = compare(before, after).ratio
-        return MeasuredTime(ratio=ratio, variant_ns=after.median_ns, captured_ns=before.median_ns), ()
+        device = " ".join(filter(None, (result.device_name, result.device_isa))) or None
+        time = MeasuredTime(
+            ratio=ratio, variant_ns=after.median_ns, captured_ns=before.median_ns, device=device
+        )
+        return time, ()

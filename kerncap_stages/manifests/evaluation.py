@@ -43,6 +43,7 @@ class MeasuredTime(Frozen):
     captured_instructions: Count | None = None
     variant_ns: MeanNs | None = Field(default=None, description="median, by the device's clock")
     captured_ns: MeanNs | None = None
+    device: str | None = Field(default=None, description="the GPU's name and target; none: the software GPU")
 
 
 class CaseResult(Frozen):
@@ -82,6 +83,12 @@ class EvaluatedVariant(Frozen):
     )
     reasons: tuple[Remark, ...] = Field(default=(), description="for people: why it is not right, or remarks")
 
+    @property
+    def devices(self) -> frozenset[str]:
+        """The kinds of GPUs that its times are from."""
+        times = [each.time for each in self.cases if each.time is not None]
+        return frozenset(each.device for each in times if each.device is not None)
+
 
 class EvaluatedCase(Frozen):
     """A capture that the variants were judged on. ``weight``: its share in ratios of times."""
@@ -104,6 +111,11 @@ class Evaluation(Manifest):
     tolerance: Tolerance | None = None
     complete: bool = Field(description="false: interrupted before all variants were judged")
     variants: tuple[EvaluatedVariant, ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The kinds of GPUs that times are from."""
+        return tuple(sorted({device for each in self.variants for device in each.devices}))
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

@@ -69,6 +69,9 @@ def summarise(evaluation: Evaluation) -> Iterator[str]:
     best = next((each for each in order(evaluation.variants) if each.rank == 1), None)
     if best is not None and best.ratio is not None:
         yield f"Best: {best.ratio:.3f} of the captured kernel's {_name_measure(evaluation)}  {name_of(best)}"
+    if len(evaluation.devices) > 1:
+        kinds = "; ".join(evaluation.devices)
+        yield f"note: the times are from different GPUs, so ranks say little: {kinds}. Use nodes of one kind"
 
 
 def format_line(variant: EvaluatedVariant) -> str:

@@ -30,6 +30,7 @@ from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
+from kerncap_stages.tune.devices import require_one_device
 from kerncap_stages.tune.making import VariantMaker
 from kerncap_stages.tune.space import NAME, make_space, read_space
 
@@ -128,6 +129,7 @@ class ProjectRunner(Runner):  # type: ignore[misc]
         self._maker = VariantMaker(project, self._space, read.captures, self._work.path, 2 * self._jobs)
         self._session = Session(subject, settings)
         self._known: dict[Configuration, Params] = {}
+        self._device: str | None = None
         self._described_by = described_by
         self.dev = described_by.get_device_info()  # some strategies ask it for the most work-items
         self.units: dict[str, str] = {"time": "ms"}
@@ -177,7 +179,9 @@ class ProjectRunner(Runner):  # type: ignore[misc]
                 else:
                     self._known[configuration] = {"__error__": InvalidConfig("a constraint forbids it")}
         for configuration, future in judging.items():
-            self._known[configuration] = _describe(future.result())
+            variant = future.result()
+            self._device = require_one_device(self._device, variant)
+            self._known[configuration] = _describe(variant)
         return [None if each is None else self._complete(each, tuning_options) for each in asked]
 
     def _complete(self, configuration: Configuration, tuning_options: Any) -> Params:

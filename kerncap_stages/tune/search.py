@@ -21,6 +21,7 @@ from optuna.trial import TrialState
 
 from kerncap_stages.errors import StoreError, UsageError
 from kerncap_stages.manifests.evaluation import Outcome
+from kerncap_stages.tune.devices import require_one_device
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,12 +55,16 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Found:
-    """A configuration that was judged, in this run or an earlier one. ``ratio``: None if it is not right."""
+    """A configuration that was judged, in this run or an earlier one. ``ratio``: None if it is not right.
+
+    device: the GPU that it was timed on; None: none, or the software GPU.
+    """
 
     configuration: Configuration
     outcome: Outcome
     ratio: float | None
     code_digest: str | None
+    device: str | None = None
 
 
 class Search:
@@ -83,6 +88,7 @@ class Search:
         self._found: dict[Configuration, Found] = {}
         self._running: dict[int, Configuration] = {}
         self._untried: dict[Configuration, None] | None = None
+        self._device: str | None = None  # that all times are from, once there is one
         try:
             _remove_torn_line(journal)
             storage = JournalStorage(JournalFileBackend(str(journal), JournalFileOpenLock(str(journal))))
@@ -143,15 +149,29 @@ class Search:
         return self._begin(self._study.ask(self._distributions), wanted)
 
     def tell(self, proposal: Proposal, variant: EvaluatedVariant | None) -> None:
-        """Take what became of a proposal; None: it was not judged, and may be proposed again another time."""
+        """Take what became of a proposal; None: it was not judged, and may be proposed again another time.
+
+        Raises UsageError for a time from another GPU than that of the search; it does not count.
+        """
         self._running.pop(proposal.trial.number, None)
         if variant is None or variant.outcome is Outcome.UNJUDGED:
             self._study.tell(proposal.trial, state=TrialState.FAIL)
             return
+        try:
+            device = require_one_device(self._device, variant)
+        except UsageError:
+            self._study.tell(proposal.trial, state=TrialState.FAIL)
+            raise
+        self._device = device
         ratio = variant.ratio if variant.outcome is Outcome.RIGHT else None
         code = None if variant.code_digest is None else str(variant.code_digest)
-        found = Found(proposal.configuration, variant.outcome, ratio, code)
-        attribute: dict[str, Any] = {"outcome": str(variant.outcome), "ratio": ratio, "code_digest": code}
+        found = Found(proposal.configuration, variant.outcome, ratio, code, device)
+        attribute: dict[str, Any] = {
+            "outcome": str(variant.outcome),
+            "ratio": ratio,
+            "code_digest": code,
+            "device": device,
+        }
         proposal.trial.set_user_attr(_RESULT, attribute)
         self._found[proposal.configuration] = found
         self._tell_known(proposal.trial, proposal.configuration)
@@ -222,9 +242,11 @@ class Search:
             result = trial.user_attrs.get(_RESULT)
             if isinstance(result, dict) and set(trial.params) == set(self._space.names):
                 configuration = self._space.make(tuple(trial.params[name] for name in self._space.names))
+                outcome, device = Outcome(result["outcome"]), result.get("device")
                 self._found[configuration] = Found(
-                    configuration, Outcome(result["outcome"]), result["ratio"], result["code_digest"]
+                    configuration, outcome, result["ratio"], result["code_digest"], device
                 )
+                self._device = self._device or device
 
 
 def _remove_torn_line(journal: Path) -> None:

@@ -244,7 +244,9 @@ def _read_parameter(name: str, section: str, given: Any) -> Parameter:
         raise UsageError(f"{name}: a number must be finite")
     control = next((each for each in values if isinstance(each, str) and _CONTROL.search(each)), None)
     if control is not None:
-        raise UsageError(f"{name}: {control!r} has a control character, which compilers take for something else")
+        raise UsageError(
+            f"{name}: {control!r} has a control character, which compilers take for something else"
+        )
     if len(set(values)) < len(values):
         raise UsageError(f"{name}: a value is given twice; true is 1, and false is 0")
     if section == FLAGS:

@@ -10,6 +10,7 @@ from kerncap_stages.cli.commands import tune
 from kerncap_stages.cli.flows.evaluate import show_ranks
 from kerncap_stages.cli.options import check_seconds_option
 from kerncap_stages.errors import UsageError
+from kerncap_stages.pages.evaluation import summarise
 
 
 def test_a_row_of_the_table_is_one_line_in_a_log(capsys, monkeypatch):
@@ -19,7 +20,7 @@ def test_a_row_of_the_table_is_one_line_in_a_log(capsys, monkeypatch):
     first = made.variants[0].model_copy(update={"name": name, "flags": ("-DTILE=8",) * 20})
     show_ranks(made.model_copy(update={"variants": (first, *made.variants[1:])}))
     lines = [line for line in capsys.readouterr().err.splitlines() if name in line]
-    assert len(lines) == 2  # in the table, and as the best one
+    assert len(lines) == 3  # it and its twin in the table, and the best one
     assert lines[0].count("-DTILE=8") == 20
 
 
@@ -28,3 +29,19 @@ def test_an_option_is_named_as_it_is_typed():
     with pytest.raises(UsageError, match="--max-time takes seconds") as caught:
         check_seconds_option(option, 0.0)
     assert caught.value.hint == "--max-time 60"
+
+
+def test_ranks_of_different_gpus_are_noted():
+    made = examples.evaluation()
+    assert not any("different GPUs" in line for line in summarise(made))
+
+    def on(variant, device):
+        time = variant.cases[0].time.model_copy(update={"device": device})
+        return variant.model_copy(update={"cases": (variant.cases[0].model_copy(update={"time": time}),)})
+
+    right, twin, *others = made.variants
+    for other, is_noted in (("H100 sm_90", False), ("H200 sm_90", True)):
+        mixed = made.model_copy(update={"variants": (on(right, "H100 sm_90"), on(twin, other), *others)})
+        lines = [line for line in summarise(mixed) if "different GPUs" in line]
+        assert bool(lines) is is_noted
+        assert not is_noted or "H100 sm_90; H200 sm_90" in lines[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.manifests.evaluation import EvaluatedVariant, Outcome
+from kerncap_stages.manifests.evaluation import CaseResult, EvaluatedVariant, MeasuredTime, Outcome
 from kerncap_stages.tune.search import Sampler, Search
 from kerncap_stages.tune.space import read_space
 
@@ -151,3 +151,30 @@ def test_a_rare_configuration_of_a_large_space_is_found(tmp_path):
     )
     search = Search(read_space(tmp_path / "tune.toml"), tmp_path / "journal.log", "s", Sampler.TPE, 1)
     assert search.propose().configuration.as_dict()["A"] == 7
+
+
+def timed(configuration, *devices):
+    """A right variant with a time on each of these GPUs."""
+    cases = tuple(
+        CaseResult(verdict=None, passed=True, time=MeasuredTime(ratio=0.5, device=each)) for each in devices
+    )
+    return judge(configuration).model_copy(update={"outcome": Outcome.RIGHT, "ratio": 0.5, "cases": cases})
+
+
+def test_times_of_different_gpus_are_not_compared(make):
+    _, search = make()
+    first, second, third = (search.propose() for _ in range(3))
+    search.tell(first, timed(first.configuration, "H100 sm_90"))
+    search.tell(second, judge(second.configuration, Outcome.WRONG))  # its verdict says nothing of a GPU
+    with pytest.raises(UsageError, match="do not compare: H100 sm_90; H200 sm_90") as caught:
+        search.tell(third, timed(third.configuration, "H200 sm_90"))
+    assert "one kind of GPU" in caught.value.hint
+    assert third.configuration not in {each.configuration for each in search.found}
+    _, again = make()  # another run of the same search
+    assert {each.device for each in again.found} == {"H100 sm_90"}
+    fourth = again.propose()
+    with pytest.raises(UsageError, match="do not compare"):
+        again.tell(fourth, timed(fourth.configuration, "H100 sm_90", "H200 sm_90"))
+    fifth = again.propose()
+    again.tell(fifth, timed(fifth.configuration, "H100 sm_90"))
+    assert again.found[-1].configuration == fifth.configuration
