@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from kerncap_stages.cli.options import (
+    FreshValuesOption,
+    QuickOption,
+    ReferenceOption,
+    ReplayTimeoutOption,
+    RtolOption,
+    ToleranceOption,
+    UlpOption,
+)
 
 WorkersOption = Annotated[
     int | None,
@@ -82,3 +93,24 @@ LinesOption = Annotated[
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show each variant on a terminal, too, not only better ones.")
 ]
+
+
+@dataclass(frozen=True)
+class JudgingOptions:
+    """How variants are judged and timed; ``option_groups.spread`` makes options of the fields."""
+
+    workers: WorkersOption = None
+    runs: RunsOption = 20
+    tolerance: ToleranceOption = None
+    rtol: RtolOption = None
+    ulp: UlpOption = None
+    dtype: DtypeOption = None
+    reference: ReferenceOption = None
+    variant_runs: VariantRunsOption = None
+    quick: QuickOption = False
+    fresh_values: FreshValuesOption = True
+    timeout: ReplayTimeoutOption = 300.0
+    max_memory: ReplayMemoryOption = None
+
+
+DEFAULTS = JudgingOptions()

@@ -8,27 +8,18 @@ import typer
 
 from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.evaluate_options import (
-    DtypeOption,
+    DEFAULTS,
     FreshSeedOption,
     HeldOutOption,
+    JudgingOptions,
     LinesOption,
     OnOption,
-    ReplayMemoryOption,
-    RunsOption,
-    VariantRunsOption,
     VerboseOption,
-    WorkersOption,
 )
+from kerncap_stages.cli.option_groups import spread
 from kerncap_stages.cli.options import (
-    FreshValuesOption,
     JsonOption,
-    QuickOption,
-    ReferenceOption,
-    ReplayTimeoutOption,
-    RtolOption,
     StoreOption,
-    ToleranceOption,
-    UlpOption,
     VersionOption,
     complete_artifact,
     make_stage_app,
@@ -74,26 +65,16 @@ FreshOption = Annotated[bool, typer.Option("--fresh", help="Judge again what was
         "generate | kc-evaluate @capture -"
     )
 )
+@spread
 def evaluate(
     subject: SubjectArgument,
     variants: VariantArguments,
     flags: FlagsOption = "",
-    workers: WorkersOption = None,
+    judging: JudgingOptions = DEFAULTS,
     on: OnOption = None,
-    runs: RunsOption = 20,
-    tolerance: ToleranceOption = None,
-    rtol: RtolOption = None,
-    ulp: UlpOption = None,
-    dtype: DtypeOption = None,
-    reference: ReferenceOption = None,
-    variant_runs: VariantRunsOption = None,
-    quick: QuickOption = False,
-    fresh_values: FreshValuesOption = True,
     seed: FreshSeedOption = None,
     held_out: HeldOutOption = None,
     fresh: FreshOption = False,
-    timeout: ReplayTimeoutOption = 300.0,
-    max_memory: ReplayMemoryOption = None,
     lines: LinesOption = None,
     verbose: VerboseOption = False,
     store: StoreOption = None,
@@ -106,30 +87,19 @@ def evaluate(
     judged before is not judged again, so after Ctrl-C the same command goes on. Prints the digest of the
     evaluation. Ends with 0 if a variant is right, with 1 if none is. kc-evaluate-serve does this over HTTP.
     """
-    from kerncap_stages.cli.flows.evaluate import EvaluateArguments, evaluate_variants, make_settings
+    from kerncap_stages.cli.flows.evaluate import EvaluateArguments, evaluate_variants
 
-    if seed is not None and (quick or not fresh_values):
-        without = "--quick" if quick else "--captured-values"
+    if seed is not None and (judging.quick or not judging.fresh_values):
+        without = "--quick" if judging.quick else "--captured-values"
         raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
-    judge = make_settings(
-        *(tolerance, rtol, ulp, dtype),
-        timeout_s=timeout,
-        variant_runs=variant_runs,
-        perturb=not quick,
-        fresh_values=fresh_values,
-        seed=seed,
-        reference=reference,
-    )
     arguments = EvaluateArguments(
         subject=subject,
         variants=tuple(variants),
         flags=flags,
         held_out=tuple(held_out or ()),
-        judge=judge,
-        workers=workers,
+        judging=judging,
+        seed=seed,
         on=on,
-        runs=runs,
-        max_memory_mib=max_memory,
         fresh=fresh,
         lines=lines,
         verbose=verbose,

@@ -10,21 +10,12 @@ import typer
 
 from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.evaluate_options import (
-    DtypeOption,
-    ReplayMemoryOption,
-    RunsOption,
-    VariantRunsOption,
-    WorkersOption,
+    DEFAULTS,
+    JudgingOptions,
 )
+from kerncap_stages.cli.option_groups import spread
 from kerncap_stages.cli.options import (
-    FreshValuesOption,
-    QuickOption,
-    ReferenceOption,
-    ReplayTimeoutOption,
-    RtolOption,
     StoreOption,
-    ToleranceOption,
-    UlpOption,
     VersionOption,
     make_stage_app,
 )
@@ -63,24 +54,14 @@ MaxBodyOption = Annotated[
         'curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8077/health'
     )
 )
+@spread
 def evaluate_serve(
     projects: ProjectsArgument = None,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8077,
     token_file: TokenFileOption = None,
     max_body: MaxBodyOption = 64,
-    workers: WorkersOption = None,
-    runs: RunsOption = 20,
-    tolerance: ToleranceOption = None,
-    rtol: RtolOption = None,
-    ulp: UlpOption = None,
-    dtype: DtypeOption = None,
-    reference: ReferenceOption = None,
-    variant_runs: VariantRunsOption = None,
-    quick: QuickOption = False,
-    fresh_values: FreshValuesOption = True,
-    timeout: ReplayTimeoutOption = 300.0,
-    max_memory: ReplayMemoryOption = None,
+    judging: JudgingOptions = DEFAULTS,
     store: StoreOption = None,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> None:
@@ -96,24 +77,13 @@ def evaluate_serve(
         )
     from kerncap_stages.cli.flows import evaluate_serve as flow
 
-    judge = flow.make_settings(
-        *(tolerance, rtol, ulp, dtype),
-        timeout_s=timeout,
-        variant_runs=variant_runs,
-        perturb=not quick,
-        fresh_values=fresh_values,
-        reference=reference,
-    )
     arguments = flow.ServeArguments(
         projects=tuple(projects or ()),
         host=host,
         port=port,
         token_file=token_file,
         max_body_mib=max_body,
-        judge=judge,
-        workers=workers,
-        runs=runs,
-        max_memory_mib=max_memory,
+        judging=judging,
     )
     flow.serve_evaluations(store, arguments)
 

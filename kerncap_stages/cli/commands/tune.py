@@ -11,26 +11,17 @@ import typer
 
 from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.evaluate_options import (
-    DtypeOption,
+    DEFAULTS,
     HeldOutOption,
+    JudgingOptions,
     LinesOption,
     OnOption,
-    ReplayMemoryOption,
-    RunsOption,
-    VariantRunsOption,
     VerboseOption,
-    WorkersOption,
 )
+from kerncap_stages.cli.option_groups import spread
 from kerncap_stages.cli.options import (
-    FreshValuesOption,
     JsonOption,
-    QuickOption,
-    ReferenceOption,
-    ReplayTimeoutOption,
-    RtolOption,
     StoreOption,
-    ToleranceOption,
-    UlpOption,
     VersionOption,
     check_seconds_option,
     make_stage_app,
@@ -108,6 +99,7 @@ ApplyOption = Annotated[
         "kc-tune ./isolated/scale --trials 0 --apply"
     )
 )
+@spread
 def tune(
     project: ProjectArgument,
     init: InitOption = False,
@@ -118,20 +110,9 @@ def tune(
     seed: SearchSeedOption = None,
     jobs: JobsOption = None,
     apply: ApplyOption = False,
-    workers: WorkersOption = None,
+    judging: JudgingOptions = DEFAULTS,
     on: OnOption = None,
-    runs: RunsOption = 20,
-    tolerance: ToleranceOption = None,
-    rtol: RtolOption = None,
-    ulp: UlpOption = None,
-    dtype: DtypeOption = None,
-    reference: ReferenceOption = None,
-    variant_runs: VariantRunsOption = None,
-    quick: QuickOption = False,
-    fresh_values: FreshValuesOption = True,
     held_out: HeldOutOption = None,
-    timeout: ReplayTimeoutOption = 300.0,
-    max_memory: ReplayMemoryOption = None,
     lines: LinesOption = None,
     verbose: VerboseOption = False,
     store: StoreOption = None,
@@ -152,14 +133,6 @@ def tune(
 
     if init:
         return flow.begin(store, project)
-    judge = flow.make_settings(
-        *(tolerance, rtol, ulp, dtype),
-        timeout_s=timeout,
-        variant_runs=variant_runs,
-        perturb=not quick,
-        fresh_values=fresh_values,
-        reference=reference,
-    )
     arguments = flow.TuneArguments(
         project=project,
         parameters=parameters,
@@ -169,11 +142,8 @@ def tune(
         seed=seed,
         jobs=jobs,
         held_out=tuple(held_out or ()),
-        judge=judge,
-        workers=workers,
+        judging=judging,
         on=on,
-        runs=runs,
-        max_memory_mib=max_memory,
         apply=apply,
         lines=lines,
         verbose=verbose,

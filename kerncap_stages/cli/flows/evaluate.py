@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
+    from kerncap_stages.cli.evaluate_options import JudgingOptions
     from kerncap_stages.evaluate.candidates import Candidate
     from kerncap_stages.manifests.evaluation import EvaluatedVariant, Evaluation
-    from kerncap_stages.validate.request import JudgeSettings
-
-__all__ = ["EvaluateArguments", "evaluate_variants", "make_settings"]
 _STANDARD_INPUT = "-"
 _MAX_SHOWN = 20
 _LOG_WIDTH = 1000  # a row of the table is one line there, as each variant is
@@ -48,11 +46,9 @@ class EvaluateArguments:
     variants: tuple[str, ...]
     flags: str
     held_out: tuple[str, ...]
-    judge: JudgeSettings
-    workers: int | None
+    judging: JudgingOptions
+    seed: int | None
     on: str | None
-    runs: int
-    max_memory_mib: int | None
     fresh: bool
     lines: Path | None
     verbose: bool
@@ -66,13 +62,8 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
     """
     subject = find_subject(store_folder, arguments.subject, arguments.held_out)
     candidates, total = _list(arguments)
-    settings = EvaluateSettings(
-        judge=arguments.judge,
-        workers=arguments.workers,
-        runs=arguments.runs,
-        max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
-        fresh=arguments.fresh,
-        on=arguments.on,
+    settings = make_evaluate_settings(
+        arguments.judging, seed=arguments.seed, fresh=arguments.fresh, on=arguments.on
     )
     interrupted: EvaluationInterrupted | None = None
     with Lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
@@ -97,6 +88,23 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         say(f"interrupted: {judged} variants were judged; the same command goes on with the others")
         raise KeyboardInterrupt
     return _choose_exit_code(evaluation)
+
+
+def make_evaluate_settings(
+    judging: JudgingOptions, *, seed: int | None = None, fresh: bool = False, on: str | None = None
+) -> EvaluateSettings:
+    """Make settings of the options. Raises UsageError for invalid bounds or an unknown element type."""
+    judge = make_settings(
+        *(judging.tolerance, judging.rtol, judging.ulp, judging.dtype),
+        timeout_s=judging.timeout,
+        variant_runs=judging.variant_runs,
+        perturb=not judging.quick,
+        fresh_values=judging.fresh_values,
+        seed=seed,
+        reference=judging.reference,
+    )
+    max_memory_bytes = None if judging.max_memory is None else judging.max_memory << 20
+    return EvaluateSettings(judge, judging.workers, judging.runs, max_memory_bytes, fresh, on)
 
 
 def find_subject(store_folder: Path | None, text: str, given_held_out: Sequence[str]) -> Subject:

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import list_for_user
 from kerncap_stages.cli.console import say
-from kerncap_stages.cli.flows.evaluate import find_subject
+from kerncap_stages.cli.flows.evaluate import find_subject, make_evaluate_settings
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.session import EvaluateSettings
 from kerncap_stages.serve.server import choose_token, describe, is_loopback, listen, serve
 from kerncap_stages.serve.subjects import Subjects
 from kerncap_stages.store import Store
 from kerncap_stages.text.terminal import make_printable
-from kerncap_stages.validate.request import make_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kerncap_stages.cli.evaluate_options import JudgingOptions
     from kerncap_stages.digest import Digest
     from kerncap_stages.evaluate.subject import Subject
-    from kerncap_stages.validate.request import JudgeSettings
-
-__all__ = ["ServeArguments", "make_settings", "serve_evaluations"]
 
 
 @dataclass(frozen=True)
@@ -36,20 +32,12 @@ class ServeArguments:
     port: int
     token_file: Path | None
     max_body_mib: int
-    judge: JudgeSettings
-    workers: int | None
-    runs: int
-    max_memory_mib: int | None
+    judging: JudgingOptions
 
 
 def serve_evaluations(store_folder: Path | None, arguments: ServeArguments) -> None:
     """Serve until a signal comes."""
-    settings = EvaluateSettings(
-        judge=arguments.judge,
-        workers=arguments.workers,
-        runs=arguments.runs,
-        max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
-    )
+    settings = make_evaluate_settings(arguments.judging)
     token = choose_token(arguments.token_file)
     projects = _open_projects(store_folder, arguments.projects)
     subjects = Subjects(Store.open(store_folder), projects, settings.judge)

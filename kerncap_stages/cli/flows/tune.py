@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import list_for_user
 from kerncap_stages.cli.console import emit, say
-from kerncap_stages.cli.flows.evaluate import Lines, find_subject, show_ranks
+from kerncap_stages.cli.flows.evaluate import Lines, find_subject, make_evaluate_settings, show_ranks
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
 from kerncap_stages.errors import AnswerIsNo, ExitCode, UsageError
-from kerncap_stages.evaluate.session import EvaluateSettings
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.evaluation import Outcome
@@ -24,19 +23,16 @@ from kerncap_stages.tune.engine import TuneSettings, TuningInterrupted, run_tune
 from kerncap_stages.tune.first_file import write_first_file
 from kerncap_stages.tune.search import Sampler
 from kerncap_stages.tune.space import DEFINE, FLAGS, NAME, read_space
-from kerncap_stages.validate.request import make_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kerncap_stages.cli.evaluate_options import JudgingOptions
     from kerncap_stages.evaluate.subject import Subject
     from kerncap_stages.manifests.evaluation import EvaluatedVariant
     from kerncap_stages.tune.engine import Tuned
     from kerncap_stages.tune.search import Found
     from kerncap_stages.tune.space import Space
-    from kerncap_stages.validate.request import JudgeSettings
-
-__all__ = ["TuneArguments", "begin", "make_settings", "tune_project"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,8 @@ class TuneArguments:
     seed: int | None
     jobs: int | None
     held_out: tuple[str, ...]
-    judge: JudgeSettings
-    workers: int | None
+    judging: JudgingOptions
     on: str | None
-    runs: int
-    max_memory_mib: int | None
     apply: bool
     lines: Path | None
     verbose: bool
@@ -78,13 +71,7 @@ def tune_project(store_folder: Path | None, arguments: TuneArguments) -> ExitCod
     subject, folder = _open_project(store_folder, arguments.project, arguments.held_out)
     space = read_space(folder / NAME if arguments.parameters is None else arguments.parameters)
     settings = TuneSettings(
-        evaluate=EvaluateSettings(
-            judge=arguments.judge,
-            workers=arguments.workers,
-            runs=arguments.runs,
-            max_memory_bytes=None if arguments.max_memory_mib is None else arguments.max_memory_mib << 20,
-            on=arguments.on,
-        ),
+        evaluate=make_evaluate_settings(arguments.judging, on=arguments.on),
         trials=arguments.trials,
         jobs=arguments.jobs,
         max_time_s=arguments.max_time_s,
