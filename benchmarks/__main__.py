@@ -39,6 +39,9 @@ PARTS = (
     "triton_launches",
 )
 
+# Only where --only or --list asks for them.
+EXTRA_PARTS = {"fleet": "fleet_variants"}
+
 HELP = """\
 Rows are called GROUP.NAME; --only takes names and groups, and runs nothing else:
 
@@ -46,6 +49,7 @@ Rows are called GROUP.NAME; --only takes names and groups, and runs nothing else
   make bench ARGS='--only store,start.help'      a group, and one row
   make bench ARGS='--only store --size 2 --folder /dev/shm'
   make bench ARGS='--markdown'                   the table of docs/performance.md
+  make bench ARGS='--only fleet'                 with Ray, which no other row needs
 
 Ends with 1 if a bar is missed, or a row has no figure."""
 
@@ -119,7 +123,8 @@ def measure_all(rows: Sequence[Row], run: Run) -> list[Result]:
 
 def main() -> None:
     options = _parser().parse_args()
-    load(PARTS)
+    groups = {word.partition(".")[0] for word in options.only.split(",")}
+    load([*PARTS, *(part for group, part in EXTRA_PARTS.items() if options.list or group in groups)])
     wanted = [row for row in ROWS if _chosen(row.name, options.only)]
     if options.list:
         for row in wanted:

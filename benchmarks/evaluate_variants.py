@@ -94,14 +94,18 @@ def _measure_shared() -> int:
     return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
-def evaluate(made: Demo, folder: Path, *words: str) -> Evaluated:
-    """Evaluate all variants in a folder; none of them was judged before, and the store is thrown away."""
+def evaluate(made: Demo, folder: Path, *words: str, **variables: str) -> Evaluated:
+    """Evaluate all variants in a folder; none of them was judged before, and the store is thrown away.
+
+    variables: for the environment.
+    """
     store = made.folder / f"evaluated-{time.monotonic_ns()}"
     shutil.copytree(made.folder / "store", store)
     command = ["kc-evaluate", "@capture", str(folder), *TIMEOUT, *words, "--store", str(store), "--json"]
     watch = Stopwatch()
+    environment = {**made.environment, **variables}
     process = subprocess.Popen(
-        command, cwd=made.folder, env=made.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command, cwd=made.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     with Watcher(process.pid) as watcher:
         out, _ = process.communicate()
@@ -121,33 +125,53 @@ def variants(run: Run, count: int) -> Path:
     return run.keep(f"evaluate.variants.{count}", make)
 
 
-def together(run: Run) -> Evaluated:
-    """A thousand, by as many workers as there are cores."""
-    return run.keep("evaluate.together", lambda: evaluate(demo(run), variants(run, COUNT)))
+@dataclass(frozen=True)
+class Both:
+    """A thousand by kc-evaluate, and how long kc-validate would take for them, by a sample of each kind.
+
+    verdicts: those of the sample, by the files' names.
+    """
+
+    together: Evaluated
+    alone: Seconds
+    verdicts: dict[str, bool]
 
 
-def alone(run: Run) -> tuple[Seconds, dict[str, bool]]:
-    """How long kc-validate would take for all, by a sample of each kind, and the sample's verdicts."""
+def both(run: Run) -> Both:
+    """Half of the sample is judged before, and half after: what else happens here hits both alike."""
 
-    def measure() -> tuple[Seconds, dict[str, bool]]:
+    def measure() -> Both:
         made, folder = demo(run), variants(run, COUNT)
-        wall_s, cpu_s, verdicts = 0.0, 0.0, {}
-        for kinds, count in GROUPS:
-            files = [path for path in sorted(folder.glob("*.hsaco")) if _kind(path.name) in kinds]
-            taken: list[Seconds] = []
-            for path in files[:: max(1, len(files) // count)][:count]:
+        files = {
+            place: [path for path in sorted(folder.glob("*.hsaco")) if _kind(path.name) in kinds]
+            for place, (kinds, _) in enumerate(GROUPS)
+        }
+        sample = [
+            (place, path)
+            for place, (_, count) in enumerate(GROUPS)
+            for path in files[place][:: max(1, len(files[place]) // count)][:count]
+        ]
+        taken: dict[int, list[Seconds]] = {place: [] for place in files}
+        verdicts: dict[str, bool] = {}
+
+        def validate(some: list[tuple[int, Path]]) -> None:
+            for place, path in some:
                 watch = Stopwatch()
                 words = ["kc-validate", "@capture", "--variant", str(path), *TIMEOUT]
                 code = subprocess.run(words, cwd=made.folder, env=made.environment, check=False, **QUIET)
-                taken.append(watch.stop())
+                taken[place].append(watch.stop())
                 verdicts[path.name] = code.returncode == 0
-            wall_s += statistics.mean(taken) * len(files)
-            cpu_s += statistics.mean(each.cpu_s for each in taken) * len(files)
-        total = Seconds(wall_s)
-        total.cpu_s = cpu_s
-        return total, verdicts
 
-    return run.keep("evaluate.alone", measure)
+        validate(sample[::2])
+        together = evaluate(made, folder)
+        validate(sample[1::2])
+        total = Seconds(sum(statistics.mean(taken[place]) * len(files[place]) for place in files))
+        total.cpu_s = sum(
+            statistics.mean(each.cpu_s for each in taken[place]) * len(files[place]) for place in files
+        )
+        return Both(together, total, verdicts)
+
+    return run.keep("evaluate.both", measure)
 
 
 def _kind(name: str) -> str:
@@ -160,18 +184,12 @@ def _kind(name: str) -> str:
     at_least(8),
 )
 def speed(run: Run) -> Figure:
-    one_by_one_s, _ = alone(run)
-    found = together(run)
-    note = f"{COUNT} variants in {found.seconds:.0f} s, by kc-validate in {one_by_one_s:.0f} s; "
-    note += f"{run.threads} cores"
-    return Figure(
-        COUNT / found.seconds,
-        "/s",
-        COUNT / one_by_one_s,
-        one_by_one_s / found.seconds,
-        note=note,
-        cpu_ratio=one_by_one_s.cpu_s / found.seconds.cpu_s,
-    )
+    measured = both(run)
+    ours, theirs = measured.together.seconds, measured.alone
+    note = f"{COUNT} variants in {ours:.0f} s, by kc-validate in {theirs:.0f} s; {run.threads} cores; "
+    note += f"processor time {ours.cpu_s:.0f} s and {theirs.cpu_s:.0f} s"
+    ratio, cpu_ratio = theirs / ours, theirs.cpu_s / ours.cpu_s
+    return Figure(COUNT / ours, "/s", COUNT / theirs, ratio, note=note, cpu_ratio=cpu_ratio)
 
 
 @row(
@@ -180,8 +198,8 @@ def speed(run: Run) -> Figure:
     at_least(COUNT, "value"),
 )
 def verdicts(run: Run) -> Figure:
-    _, by_validate = alone(run)
-    outcomes = together(run).outcomes()
+    by_validate = both(run).verdicts
+    outcomes = both(run).together.outcomes()
     right = sum(outcomes[name] == PASSES.get(_kind(name), False) for name in outcomes)
     unlike = [name for name, passed in by_validate.items() if outcomes[name] != passed]
     return Figure(right - len(unlike), "verdicts", note=", ".join(unlike))
@@ -189,14 +207,28 @@ def verdicts(run: Run) -> Figure:
 
 @row("evaluate.memory", f"kc-evaluate of {COUNT} variants, peak of all processes", at_most(2048, "value"))
 def memory(run: Run) -> Figure:
-    return Figure(together(run).peak_bytes / (1 << 20), "MiB", MEMORY_LIMIT_BYTES / (1 << 20))
+    return Figure(both(run).together.peak_bytes / (1 << 20), "MiB", MEMORY_LIMIT_BYTES / (1 << 20))
 
 
-@row("evaluate.workers", f"variants a second, a worker for each core / one worker, of {FEW}")
+def by_workers(run: Run) -> dict[int, Seconds]:
+    """How long a few take, by the number of workers."""
+
+    def measure() -> dict[int, Seconds]:
+        made, folder = demo(run), variants(run, FEW)
+        counts = sorted({1, 2, run.threads, 2 * run.threads})
+        return {count: evaluate(made, folder, "--workers", str(count)).seconds for count in counts}
+
+    return run.keep("evaluate.by_workers", measure)
+
+
+def find_ceiling(run: Run) -> float:
+    """Variants a second, if all cores did nothing but what one worker takes of a core for them."""
+    return FEW / (by_workers(run)[1].cpu_s / run.threads)
+
+
+@row("evaluate.workers", f"variants a second, a worker for each core / all cores busy, of {FEW}")
 def workers(run: Run) -> Figure:
-    made, folder = demo(run), variants(run, FEW)
-    one = evaluate(made, folder, "--workers", "1").seconds
-    more = {count: evaluate(made, folder, "--workers", str(count)).seconds for count in (2, run.threads)}
-    rates = ", ".join(f"{count}: {FEW / seconds:.1f}/s" for count, seconds in {1: one, **more}.items())
-    fastest = min(more.values())
-    return Figure(FEW / fastest, "/s", FEW / one, one / fastest, note=f"workers {rates}")
+    taken = by_workers(run)
+    rates = ", ".join(f"{count}: {FEW / seconds:.1f}/s" for count, seconds in taken.items())
+    rate, ceiling = FEW / taken[run.threads], find_ceiling(run)
+    return Figure(rate, "/s", ceiling, rate / ceiling, note=f"workers {rates}")

@@ -223,7 +223,7 @@ def write_protocol() -> None:
 def main() -> None:
     """Do one verb of `make`. Most verbs pass the words after it to their command."""
     verb, *rest = sys.argv[1:]
-    bench = Workbench(fleet=verb == "test-fleet")
+    bench = Workbench(fleet=verb == "test-fleet" or (verb == "bench" and "fleet" in " ".join(rest)))
     with bench.alone():
         bench.prepare()
         match verb:

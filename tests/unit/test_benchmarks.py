@@ -40,6 +40,7 @@ def test_every_row_of_the_store_is_there():
         "engine.alu",
         "evaluate.speed",
         "evaluate.workers",
+        "fleet.ray",
     ):
         assert f"{name} " in listed
     assert "cannot be loaded" not in listed
