@@ -96,8 +96,9 @@ class Replayer(SingleReplayer, Protocol):
     ) -> list[Run] | None:
         """Run a variant from several states of one capture in one process, the captured one first.
 
-        quiet: show nothing that it prints. within_ms: if the first run takes longer, return that alone. None
-        if that is not possible, or if a run did not complete: run it from each of them alone then.
+        quiet: show nothing that it prints. within_ms: if the first run takes longer, return that alone. If the
+        first run does not complete, it is returned alone, too. None if that is not possible, or if another
+        run did not complete: run it from each of them alone then.
         """
 
     def expect(self) -> None:
@@ -183,7 +184,10 @@ class ProcessReplayer:
             folder = Path(name)
             result = self._replay(folder, first, variant, repeats, further, quiet=quiet, within_ms=within_ms)
             is_whole = result.states == len(further) or (result.states == 0 and within_ms is not None)
-            if result.outcome is not ReplayOutcome.COMPLETED or not is_whole:
+            if result.outcome is not ReplayOutcome.COMPLETED:
+                is_first = find_missing_state(first.capture, folder) is not None
+                return [Run(result.outcome, result.explanation, {})] if is_first else None
+            if not is_whole:
                 return None
             folders = [folder / f"state_{number}" for number in range(1, result.states + 1)]
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):

@@ -73,7 +73,7 @@ class _Begun:
     variant: Path | None
     postponed = False
 
-    def answer(self) -> Run | None:
+    def answer(self, *, was_alone: bool = False) -> Run | None:  # noqa: ARG002 - it never was
         """Wait for the run; None if it has to be run again.
 
         A variant that faulted or hung runs again: two runs at once may have been short of memory. So does the
@@ -98,9 +98,15 @@ class _BegunInTurn:
         """Whether the process ended before it came to this state, as a run takes long."""
         return self.future.exception() is None and self.future.result().postponed
 
-    def answer(self) -> Run | None:
-        """Wait for the process; None if this state has to be run again."""
-        return None if self.future.exception() is not None else self.future.result().runs.get(self.start.key)
+    def answer(self, *, was_alone: bool = False) -> Run | None:
+        """Wait for the process; None if this state has to be run again.
+
+        So it is if it did not complete, unless no other run was begun with it, as for ``_Begun``.
+        """
+        if self.future.exception() is not None:
+            return None
+        run = self.future.result().runs.get(self.start.key)
+        return run if run is None or run.completed or was_alone else None
 
 
 class Speculation:
@@ -171,8 +177,10 @@ class Speculation:
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Return the result of a run that was begun, or run now."""
         begun = self._begun.pop((start.key, variant), None)
-        found = None if begun is None else begun.answer()
-        return found or self._replayer.run(start, variant, repeats)
+        if begun is None:
+            return self._replayer.run(start, variant, repeats)
+        was_alone = all(each.future is begun.future for each in self._begun.values())
+        return begun.answer(was_alone=was_alone) or self._replayer.run(start, variant, repeats)
 
     def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
         """As ``run``, but in a process that has run from the captured state before, if that is possible.
@@ -204,7 +212,7 @@ class Speculation:
             return _Turns({})
         found: dict[object, Run] = {first.key: runs[0]}
         if len(runs) == 1:
-            return _Turns(found, postponed=not runs[0].ran_once)
+            return _Turns(found, postponed=runs[0].completed and not runs[0].ran_once)
         for start, run in zip(order, runs[1:], strict=True):
             before = found.get(start.key)
             found[start.key] = replace(run, in_turn=True) if before is None else _add_repeat(before, run)

@@ -217,3 +217,31 @@ def test_runs_that_nobody_asked_for_do_not_delay_the_verdict():
             replays.begin(SimpleNamespace(key="fresh"), None)
             assert begun.wait(60)
     assert killed[0] == set(waiting)
+
+
+class Faulting:
+    """A replayer whose runs in turn fault in the first."""
+
+    def __init__(self):
+        self.alone = []
+
+    def run(self, start, variant, _repeats=None):
+        self.alone.append((start.key, variant))
+        return Run(ReplayOutcome.COMPLETED, None, {})
+
+    def run_in_turn(self, _first, _further, _variant, _repeats=None, **_options):
+        return [Run(ReplayOutcome.FAULTED, "a fault", {})]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_fault_in_turn_is_an_answer_unless_something_ran_beside_it(beside):
+    first, other = SimpleNamespace(key="first"), SimpleNamespace(key="other")
+    replayer = Faulting()
+    with Speculation(replayer) as replays:
+        replays.begin_in_turn(first, [other], VARIANT)
+        if beside:
+            replays.begin(other, None)
+        run = replays.run(first, VARIANT)
+        assert run.completed is beside  # two at once may be short of memory, so it was run again
+        assert ((first.key, VARIANT) in replayer.alone) is beside
+        assert replays.run_after(first, other, VARIANT, None).completed

@@ -1,4 +1,4 @@
-"""Which replays hash what they restore, where the store is in memory and the worker's own."""
+"""Replays by processes, which are made up: what they are asked, and what becomes of their answers."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ def test_a_state_is_hashed_by_the_first_replay_that_completes_from_it(replay, on
     assert replay(replayer, one, other, answer=ReplayResult(ReplayOutcome.COMPLETED, states=1))
     assert replay(replayer, one, other)  # the other one was left out
     assert replay(replayer, other) is not once
+
+
+@pytest.mark.parametrize(
+    ("listed", "states", "runs"),
+    [(False, 0, 1), (True, 0, None), (True, 1, None)],
+    ids=["in the first run", "in a further run", "from another state"],
+)
+def test_only_a_fault_of_the_first_run_in_turn_is_known_to_be_one(replay, monkeypatch, listed, states, runs):
+    bench = replay.bench
+    replayer = ProcessReplayer(bench.store, bench.capture, 60.0)
+    answer = ReplayResult(ReplayOutcome.FAULTED, explanation="a fault", states=states)
+    monkeypatch.setattr(replayer_module, "replay_capture", lambda *_: answer)
+    # The replayer lists the regions of the first run before it goes on.
+    monkeypatch.setattr(replayer_module, "find_missing_state", lambda *_: None if listed else "a region")
+    one = Changed(bench, np.full(64, 1, np.float32))
+    found = replayer.run_in_turn(Start(bench.store, bench.capture), [one, one], None)
+    assert found is None if runs is None else [each.explanation for each in found] == ["a fault"]
