@@ -96,9 +96,9 @@ class Replayer(SingleReplayer, Protocol):
     ) -> list[Run] | None:
         """Run a variant from several states of one capture in one process, the captured one first.
 
-        quiet: show nothing that it prints. within_ms: if the first run takes longer, return that alone. If the
-        first run does not complete, it is returned alone, too. None if that is not possible, or if another
-        run did not complete: run it from each of them alone then.
+        quiet: show nothing that it prints. within_ms: if the first run takes longer, return that alone. So it
+        is if it does not complete. None if that is not possible, or if another run did not complete: run it
+        from each of them alone then.
         """
 
     def expect(self) -> None:
