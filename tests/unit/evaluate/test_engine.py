@@ -41,7 +41,7 @@ def tasks(tmp_path, monkeypatch):
     monkeypatch.setattr(workers_module, "_COMMAND", (sys.executable, str(HELPERS / "fake_worker.py")))
     monkeypatch.setenv("PYTHONPATH", str(HELPERS))
     monkeypatch.setenv("KERNCAP_TEST_TASKS", str(path))
-    verdict = examples.validation().model_copy(update={"variant": examples.code_object()})
+    verdict = examples.validation().model_copy(update={"variant": examples.code_object(), "precision": None})
     (tmp_path / "verdict").write_bytes(dump(verdict))
     monkeypatch.setenv("KERNCAP_TEST_VERDICT", str(tmp_path / "verdict"))
     monkeypatch.setenv("KERNCAP_TEST_GATE", str(tmp_path / "gate"))

@@ -57,7 +57,7 @@ def capture(store):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    verdict = examples.validation().model_copy(update={"variant": examples.code_object()})
+    verdict = examples.validation().model_copy(update={"variant": examples.code_object(), "precision": None})
     (tmp_path / "verdict").write_bytes(dump(verdict))
     monkeypatch.setenv("PYTHONPATH", str(HELPERS))
     monkeypatch.setenv("KERNCAP_TEST_VERDICT", str(tmp_path / "verdict"))
