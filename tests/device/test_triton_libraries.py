@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from triton_stores import OTHER, SAME, edit_stores
+from triton_stores import OTHER, OTHER_FP8, SAME, edit_stores
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -88,10 +88,14 @@ def judge(kc, folder, kernel, words):
         return f"no project of Python: {located.err} {generated.err}"
     if (unchanged := verdict(kc, folder)) != "PASS":
         return f"unchanged: {unchanged}"
-    original = variant.read_text()
-    for change, expected in ((SAME, "PASS"), (OTHER, "FAIL")):
-        variant.write_text(edit_stores(original, change))
-        if not (result := verdict(kc, folder)).startswith(expected):
+    texts = {path: path.read_text() for path in (variant, *sorted((folder / "triton_sources").glob("*.py")))}
+    for changes, expected in (((SAME,), "PASS"), ((OTHER, OTHER_FP8), "FAIL")):
+        for change in changes:
+            for path, text in texts.items():
+                path.write_text(edit_stores(text, change))
+            if not (result := verdict(kc, folder)).startswith("does not compile"):
+                break
+        if not result.startswith(expected):
             return f"stores {change}: {result}"
     return "as it should be"
 

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 # What Triton cannot know: a program's index is never negative.
 SAME = "tl.where(tl.program_id(0) >= 0, {}, 0)"
 OTHER = "({}) + 1"
+OTHER_FP8 = "({}).to(tl.float32) + 1"  # fp8 has no addition
 _FUNCTIONS = ("store", "atomic_add")
 
 
 def edit_stores(text: str, change: str) -> str:
-    """Put each stored value into ``change``, which has ``{}`` for it; fails if nothing is stored."""
+    """Put each stored value into ``change``, which has ``{}`` for it."""
     spans = sorted(_stored(ast.parse(text)), reverse=True)
-    assert spans, "the kernel's file stores nothing"
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

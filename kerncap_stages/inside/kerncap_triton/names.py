@@ -21,7 +21,9 @@ def find_used(value: Any) -> Iterator[tuple[str, Any]]:
     function = get_function(value)
     definition: Any = ast.parse(read_text(value) or "").body[0]
     known = ChainMap(_read_closure(function), function.__globals__)  # a copy of a large module's costs time
-    yield from _find_names([definition.args], known, set())  # defaults and annotations
+    for name, meaning in _find_names([definition.args], known, set()):  # defaults and annotations
+        # Triton looks annotations up, but makes nothing of a class such as torch.Tensor.
+        yield name, None if inspect.isclass(meaning) and not is_tritons(meaning.__module__) else meaning
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     yield from _find_names(definition.body, known, local)
 

@@ -27,7 +27,9 @@ def negate(x):
 
 
 @triton.jit
-def add_kernel(x, y, out, n, BLOCK: tl.constexpr, LOW: tl.constexpr, CHANGE: tl.constexpr):
+def add_kernel(
+    x: np.ndarray, y: np.ndarray, out, n: int, BLOCK: tl.constexpr, LOW: tl.constexpr, CHANGE: tl.constexpr
+):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
     a = tl.load(x + at, mask=mask)
