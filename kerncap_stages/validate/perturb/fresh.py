@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 _SLAB = 1 << 20  # elements that change places with each other
 _WORD_BYTES = 8  # size of an address
+# Of a slab that is mostly runs of so many equal elements, as an allocation that is larger than what it holds,
+# few elements of runs change places: one for four others, but enough that a single other one moves.
+_RUN = 64
+_MOSTLY = 0.75
+_OTHERS_FOR_ONE_OF_A_RUN = 4
+_LEAST_OF_RUNS = 16
 # The integer of each float's size, how many bits its mantissa has, and how many of those change. What stays
 # is enough that a float changes by an eighth at most.
 _FLOATS: dict[str, tuple[type[np.unsignedinteger], int, int]] = {
@@ -103,12 +109,12 @@ def _freshen_slab(
 ) -> Words:
     """Return fresh values for elements of one type, as many as ``values``."""
     if element_type in _FLOATS:
-        return _freshen_floats(generator.permutation(values), element_type, freshness, generator)
+        return _freshen_floats(_permute(values, generator), element_type, freshness, generator)
     if freshness is Freshness.FLOATS:
         return values
     if freshness is Freshness.IN_DISTRIBUTION:
-        return generator.permutation(values)
-    moved = generator.permutation(values)
+        return _permute(values, generator)
+    moved = _permute(values, generator)
     word = values.dtype.type
     if element_type in INTEGER_TYPES:
         numbers = generator.integers(0, np.iinfo(word).max, moved.size, word, endpoint=True)
@@ -123,6 +129,34 @@ def _freshen_slab(
         # The lowest bit of each byte: a float of any type stays finite unless it is very large.
         moved ^= generator.integers(0, 1 << 32, moved.size, np.uint32) & np.uint32(0x01010101)
     return moved
+
+
+def _permute(values: Words, generator: np.random.Generator) -> Words:
+    """Return the values in other places; where most are alike, those that are not stay near each other.
+
+    Else the few numbers of a large allocation would be lost among its zeros, and a kernel would read zeros.
+    """
+    places = _find_moving(values, generator)
+    if places is None:
+        return generator.permutation(values)
+    moved = values.copy()
+    moved[places] = generator.permutation(values[places])
+    return moved
+
+
+def _find_moving(values: Words, generator: np.random.Generator) -> npt.NDArray[np.int64] | None:
+    """Find the places whose values change places with each other; None: all."""
+    equal = values[1:] == values[:-1]
+    if np.count_nonzero(equal) < _MOSTLY * values.size:
+        return None
+    begins = np.concatenate(([0], np.flatnonzero(~equal) + 1))
+    lengths = np.diff(np.append(begins, values.size))
+    in_run = np.repeat(lengths >= _RUN, lengths)
+    others, runs = np.flatnonzero(~in_run), np.flatnonzero(in_run)
+    if others.size == 0 or others.size > (1 - _MOSTLY) * values.size or runs.size < _LEAST_OF_RUNS:
+        return None
+    some = generator.choice(runs, max(_LEAST_OF_RUNS, others.size // _OTHERS_FOR_ONE_OF_A_RUN), replace=False)
+    return np.concatenate((others, some))
 
 
 def _freshen_floats(

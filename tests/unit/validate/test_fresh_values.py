@@ -52,6 +52,32 @@ def test_special_numbers_stay_as_many(special):
     assert np.isnan(made).sum() == np.isnan(values).sum()
 
 
+@pytest.mark.parametrize("freshness", Freshness)
+def test_a_small_input_in_a_large_allocation_is_not_lost_among_its_zeros(freshness):
+    values = np.zeros(64 << 10, np.float32)
+    values[4096 : 4096 + 256] = np.random.default_rng(0).normal(size=256)
+    values[9000 : 9000 + 64] = np.linspace(1, 2, 64)
+    for seed in range(20):
+        made = fresh(values, "fp32", freshness, seed)
+        assert (made[4096 : 4096 + 256] != 0).mean() > 0.6
+        assert (made[9000 : 9000 + 64] != 0).mean() > 0.6
+        assert (made[4096 : 4096 + 256] != values[4096 : 4096 + 256]).mean() > 0.9
+
+
+@pytest.mark.parametrize("freshness", [Freshness.ANY, Freshness.IN_DISTRIBUTION])
+def test_a_mask_of_long_runs_changes_in_both(freshness):
+    mask = np.zeros(1024, np.int32)
+    mask[:60] = 1
+    single = np.zeros(1024, np.int32)
+    single[500] = 1
+    for seed in range(20):
+        made = fresh(mask, "int32", freshness, seed)
+        assert (made[:60] == 0).any()
+        assert made[60:].any()
+    moved = [fresh(single, "int32", freshness, seed)[500] != 1 for seed in range(20)]
+    assert sum(moved) > 15
+
+
 def test_indices_stay_indices_in_distribution():
     indices = np.random.default_rng(0).permutation(1000).astype(np.int32)
     made = fresh(indices, "int32", Freshness.IN_DISTRIBUTION)
