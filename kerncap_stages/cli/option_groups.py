@@ -2,7 +2,7 @@
 
 @dataclass(frozen=True)
 class Bounds:
-rtol: RtolOption = None
+    rtol: RtolOption = None
 
 @app.command()
 @spread

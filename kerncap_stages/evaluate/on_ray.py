@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _LOOK_S = 1.0
 _END_S = 10.0
-# With an actor Ray kills the actor's children, but not theirs: the shell is killed, and the node is not.
 _NO_HANDLER = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"  # it prints a stack of Ray's at SIGTERM
+# With an actor Ray kills the actor's children, but not theirs: the shell is killed, and the node is not.
 _APART = ("sh", "-c", '"$@"; exit $?', "sh")
 
 

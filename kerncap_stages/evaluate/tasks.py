@@ -118,7 +118,7 @@ def read_result(line: bytes) -> Result:
 def make_judge_settings(members: Mapping[str, Any]) -> JudgeSettings:
     """Make settings from their members, as JSON has them."""
     others = dict(members)
-    reference = others.pop("reference")
+    reference = others.pop("reference", None)
     if reference is not None:
         others["reference"] = ReferenceFile(**reference)
     return JudgeSettings(Bounds(**others.pop("bounds")), **others)

@@ -37,7 +37,10 @@ class BoundedProtocol(H11Protocol):
             others = [
                 each
                 for each in self.connections
-                if isinstance(each, BoundedProtocol) and each is not self and each.is_idle
+                if isinstance(each, BoundedProtocol)
+                and each is not self
+                and each.is_idle
+                and not each.transport.is_closing()  # another new one has ended it
             ]
             if others:
                 min(others, key=lambda each: each._idle_since).transport.abort()

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.digest import Digest
@@ -241,8 +241,10 @@ def _lock(project: Path) -> Iterator[Path]:
 
 def _name_study(opened: OpenedSubject, space: Space, identity: str, settings: EvaluateSettings) -> str:
     """Name all that the results depend on: results of other sources, machines or clusters do not compare."""
-    judge = asdict(settings.judge)
+    judge = settings.judge.describe()
     judge.pop("seed", None)
+    if judge["reference"] is None:
+        judge.pop("reference")  # searches began without this member
     parts = [
         identity,
         space.describe(),

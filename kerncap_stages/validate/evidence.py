@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
-from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
 from kerncap_stages.validate.compare.scaled_bounds import find_rounding, scale_bounds
 from kerncap_stages.validate.judgement import Judgement, PartVerdict
@@ -93,8 +92,8 @@ class Comparison:
     def allow_own_differences(self, wanted: Expectation, baseline: Run, *, exclude: bool) -> Expectation:
         """Allow for what replays of the captured kernel itself differ by, beyond the bounds.
 
-        Floats may then differ by a multiple of that, if they differ as sums of another order do. ``exclude``:
-        other parts that differ are not compared.
+        Without bounds, floats may then differ by a multiple of that, if they differ as sums of another order
+        do. ``exclude``: other parts that differ are not compared.
         """
         own = dict(wanted.own)
         nondeterministic = set(wanted.nondeterministic)
@@ -110,15 +109,18 @@ class Comparison:
                     found = self._compare_part(region, states, part, bounds)
                     if found.passed:
                         continue
-                    if self._rounds(states, part, found):
-                        allowed = OWN_DIFFERENCES * found.difference.max_absolute
+                    limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
+                    if _is_within(found, limit):
+                        allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
                         own[where] = max(own.get(where, 0.0), allowed)
                     elif exclude:
                         nondeterministic.add(where)
         return replace(wanted, nondeterministic=frozenset(nondeterministic), own=own)
 
     def may_round(self, wanted: Expectation, run: Run) -> bool:
-        """Whether all that is beyond the bounds are floats that another order of operations may explain."""
+        """Whether all that differs are floats, by what another order of operations may explain."""
+        if not wanted.bounds.is_exact:
+            return False
         for region, expected in self._find_compared(wanted):
             actual = run.outputs.get(region.base_address)
             if actual is None or actual == expected:
@@ -127,7 +129,7 @@ class Comparison:
             for part in self._explorer.find_parts(region):
                 bounds = self._choose_bounds(wanted, region, expected, part)
                 found = self._compare_part(region, states, part, bounds)
-                if not (found.passed or self._rounds(states, part, found)):
+                if not (found.passed or _is_within(found, self._find_rounding(states, part))):
                     return False
         return True
 
@@ -177,16 +179,14 @@ class Comparison:
                 found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
         return found
 
-    def _rounds(self, states: States, part: Span, found: RegionDifference) -> bool:
-        """Whether floats differ by so little that only the order of rounded operations may be another."""
-        if part.element_type not in FLOAT_TYPES or not found.difference.is_finite:
-            return False
+    def _find_rounding(self, states: States, part: Span) -> float:
+        """Return by how much floats may differ if only the order of rounded operations is another."""
         before, after = (
             self._store.read_memory(state.digest)[part.start : part.end]
             for state in (states.pre, states.expected)
         )
         limit = scale_bounds(find_rounding(part.element_type), [(before, after)], part.element_type)
-        return 0.0 < found.difference.max_absolute <= (limit.atol or 0.0)
+        return limit.atol or 0.0
 
     def _explain(self, states: States, part: Span) -> list[str]:
         window = (part.start, part.end)
@@ -228,6 +228,10 @@ def find_golden(capture: Capture) -> dict[int, MemoryRef] | None:
     if not capture.has_post:
         return None
     return {each.base_address: each.post for each in capture.regions if each.post is not None}
+
+
+def _is_within(found: RegionDifference, limit: float) -> bool:
+    return found.difference.is_finite and 0.0 < found.difference.max_absolute <= limit
 
 
 def _make_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:

@@ -125,7 +125,7 @@ class OwnDifferences:
         self._capture = capture
         self._baselines = baselines
         self._replayer = replayer
-        self._sampled: dict[Hashable, Run | None] = {}  # by the key of the state
+        self._sampled: dict[Hashable, Run] = {}  # by the key of the state
 
     def note(self, judgement: Judgement) -> Judgement:
         """Add a note if outputs of the captured kernel differ from the captured state."""
@@ -146,11 +146,13 @@ class OwnDifferences:
     def sample(self, start: Start) -> Run | None:
         """Return a run of the captured kernel from a state, with further ones that differ from it.
 
-        None if it fails, or if the state is too large to be put back between runs.
+        There are no further ones if the state is too large to be put back between runs. None if it fails.
         """
         if start.key not in self._sampled:
-            run = self._replayer.run(start, None, _SAMPLES) if _is_small(self._capture) else None
-            self._sampled[start.key] = run if run is not None and run.completed else None
+            run = self._replayer.run(start, None, _SAMPLES if _is_small(self._capture) else None)
+            if not run.completed:
+                return None
+            self._sampled[start.key] = run
         return self._sampled[start.key]
 
 

@@ -21,7 +21,18 @@ def find_used(value: Any) -> Iterator[tuple[str, Any]]:
     function = get_function(value)
     definition: Any = ast.parse(read_text(value) or "").body[0]
     known = ChainMap(_read_closure(function), function.__globals__)  # a copy of a large module's costs time
-    for name, meaning in _find_names([definition.args], known, set()):  # defaults and annotations
+    arguments = definition.args
+    defaults = [each for each in (*arguments.defaults, *arguments.kw_defaults) if each is not None]
+    yield from _find_names(defaults, known, set())
+    every = (
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    )
+    annotations = [each.annotation for each in every if each is not None and each.annotation is not None]
+    for name, meaning in _find_names(annotations, known, set()):
         # Triton looks annotations up, but makes nothing of a class such as torch.Tensor.
         yield name, None if inspect.isclass(meaning) and not is_tritons(meaning.__module__) else meaning
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}

@@ -24,7 +24,7 @@ _SHAPE = f'define `def {FUNCTION}(args): ... return {{"OUTPUT": values}}`; docs/
 
 @dataclass(frozen=True)
 class ReferenceFile:
-    """A reference. ``name``: the path that the user gave, for messages. text: its contents."""
+    """A reference. ``name``: the file's, without its folder, for messages. text: its contents."""
 
     name: str
     text: str
@@ -64,4 +64,4 @@ def read_reference(path: Path) -> ReferenceFile:
         ) from error
     if not any(isinstance(each, ast.FunctionDef) and each.name == FUNCTION for each in tree.body):
         raise UsageError(f"{name}: has no function `{FUNCTION}`", hint=_SHAPE)
-    return ReferenceFile(name, text)
+    return ReferenceFile(make_printable(path.name), text)

@@ -115,7 +115,7 @@ void HsaDriver::note_code(const LoadedCode& code) {
   if (!mappings) return;
   for (const core::ProcessMapping& mapping : *mappings) {
     const bool holds = mapping.begin <= code.load_address && code.load_address + code.load_bytes <= mapping.end;
-    if (holds && mapping.is_readable()) m_code.push_back({mapping.begin, mapping.end - mapping.begin});
+    if (holds && mapping.is_readable()) m_code.push_back({code.load_address, code.load_bytes});
   }
 }
 

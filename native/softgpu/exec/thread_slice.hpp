@@ -1,6 +1,7 @@
-// How long the calling thread runs at a stretch while others want its core. A program that waits for the GPU often spins, with a
-// slice of some milliseconds, and the threads that it waits for would not get a core before the slice ends. Linux lets a thread
-// that asks for shorter slices run as soon as it is woken, and gives it no more time in all. Older kernels (before 6.12) ignore it.
+// How long the calling thread runs at a stretch while others want its core. A program that waits for the GPU often
+// spins, with a slice of some milliseconds, and the threads that it waits for would not get a core before the slice
+// ends. Linux lets a thread that asks for shorter slices run as soon as it is woken, and gives it no more time in all.
+// Older kernels (before 6.12) ignore it.
 #pragma once
 
 #include <sched.h>
