@@ -97,41 +97,38 @@ class Comparison:
         """
         own = dict(wanted.own)
         nondeterministic = set(wanted.nondeterministic)
-        for region, expected in self._find_compared(wanted):
-            for outputs in (baseline.outputs, *baseline.differing):
-                actual = outputs.get(region.base_address)
-                if actual is None or actual == expected:
-                    continue
-                states = _make_states(region, expected, actual)
-                for part in self._explorer.find_parts(region):
-                    where = (region.base_address, part.start)
-                    bounds = self._choose_bounds(wanted, region, expected, part)
-                    found = self._compare_part(region, states, part, bounds)
-                    if found.passed:
-                        continue
-                    limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
-                    if _is_within(found, limit):
-                        allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
-                        own[where] = max(own.get(where, 0.0), allowed)
-                    elif exclude:
-                        nondeterministic.add(where)
+        for outputs in (baseline.outputs, *baseline.differing):
+            for region, states, part, found in self._find_failing(wanted, outputs):
+                where = (region.base_address, part.start)
+                limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
+                if _is_within(found, limit):
+                    allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
+                    own[where] = max(own.get(where, 0.0), allowed)
+                elif exclude:
+                    nondeterministic.add(where)
         return replace(wanted, nondeterministic=frozenset(nondeterministic), own=own)
 
     def may_round(self, wanted: Expectation, run: Run) -> bool:
         """Whether all that differs are floats, by what another order of operations may explain."""
-        if not wanted.bounds.is_exact:
-            return False
+        return wanted.bounds.is_exact and all(
+            _is_within(found, self._find_rounding(states, part))
+            for _, states, part, found in self._find_failing(wanted, run.outputs)
+        )
+
+    def _find_failing(
+        self, wanted: Expectation, outputs: Mapping[int, MemoryRef]
+    ) -> Iterator[tuple[Region, States, Span, RegionDifference]]:
+        """Yield the parts of regions in which outputs are not as expected, within the bounds."""
         for region, expected in self._find_compared(wanted):
-            actual = run.outputs.get(region.base_address)
+            actual = outputs.get(region.base_address)
             if actual is None or actual == expected:
                 continue
             states = _make_states(region, expected, actual)
             for part in self._explorer.find_parts(region):
                 bounds = self._choose_bounds(wanted, region, expected, part)
                 found = self._compare_part(region, states, part, bounds)
-                if not (found.passed or _is_within(found, self._find_rounding(states, part))):
-                    return False
-        return True
+                if not found.passed:
+                    yield region, states, part, found
 
     def _find_compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
         """Yield the regions to compare, with their pre-states at the start, and their expected outputs."""

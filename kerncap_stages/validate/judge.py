@@ -333,8 +333,7 @@ class Judge:
         allowed, own = wanted, self._own.sample(wanted.start)
         if own is not None:
             # With fresh indices several threads may write to one element, in any order.
-            exclude = wanted.start.is_fresh
-            allowed = self._comparison.allow_own_differences(wanted, own, exclude=exclude)
+            allowed = self._comparison.allow_own_differences(wanted, own, exclude=wanted.start.is_fresh)
         rounds = wanted.start.is_fresh and wanted.bounds.is_exact
         if rounds:
             # A variant may be exact for the captured values, as small integers are, and round others.
@@ -343,7 +342,8 @@ class Judge:
             return compared, wanted
         compared = self._comparison.judge_outputs(judgement, allowed, run)
         if compared.passed:
-            compared = compared.allow(allowed.own.values()).note(*([ROUNDS_OTHERWISE] if rounds else []))
+            compared = compared.allow(allowed.own.values())
+            compared = compared.note(ROUNDS_OTHERWISE) if rounds else compared
         return compared, allowed
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
