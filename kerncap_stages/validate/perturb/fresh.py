@@ -15,6 +15,7 @@ import numpy as np
 
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
+from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,21 +68,26 @@ def freshen(
     content: uint8[size_bytes], the whole region. parts: the types of its elements. ranges: all captured
     memory, to recognise addresses.
     """
-    generator = np.random.Generator(np.random.PCG64(seed))
     kept = _find_kept_words(content, ranges)
     for part in parts:
         word = _choose_word(part.element_type)
         size = np.dtype(word).itemsize
         end = part.start + (min(part.end, content.size) - part.start) // size * size
-        for low in range(part.start, end, _SLAB * size):
-            high = min(low + _SLAB * size, end)
+
+        def freshen_slab(
+            low: int, high: int, part: Span = part, word: type[np.unsignedinteger] = word
+        ) -> None:
+            # Of each slab's own, as slabs come in any order.
+            generator = np.random.Generator(np.random.PCG64([seed, low]))
             elements = content[low:high].view(word)
             if kept is None:
-                elements[:] = _freshen_slab(elements, part.element_type, freshness, generator)
-                continue
-            offsets = np.arange(low, high, size)
-            free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
-            elements[free] = _freshen_slab(elements[free], part.element_type, freshness, generator)
+                elements[:] = _freshen_elements(elements, part.element_type, freshness, generator)
+                return
+            offsets = np.arange(low, high, elements.itemsize)
+            free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + elements.itemsize - 1) // _WORD_BYTES])
+            elements[free] = _freshen_elements(elements[free], part.element_type, freshness, generator)
+
+        for_each_slab(freshen_slab, part.start, end, _SLAB * size)
 
 
 def _choose_word(element_type: str | None) -> type[np.unsignedinteger]:
@@ -104,7 +110,7 @@ def _find_kept_words(content: Bytes, ranges: AddressRanges | None) -> npt.NDArra
     return kept
 
 
-def _freshen_slab(
+def _freshen_elements(
     values: Words, element_type: str | None, freshness: Freshness, generator: np.random.Generator
 ) -> Words:
     """Return fresh values for elements of one type, as many as ``values``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache, cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,6 +96,7 @@ class Golden:
     def __init__(self, store: Store, region: Region) -> None:
         """``region``: may have no post-state."""
         self._store, self._post = store, region.post
+        self._lock = Lock()  # several threads may be the first that reads
 
     @cached_property
     def _content(self) -> Bytes:
@@ -102,7 +104,9 @@ class Golden:
 
     def read(self, start: int, end: int) -> Bytes:
         """Return bytes of the region; the first call reads all of it."""
-        return self._content[start:end]
+        with self._lock:
+            content = self._content
+        return content[start:end]
 
     @cached_property
     def _chunks(self) -> ChunkList | None:

@@ -26,6 +26,7 @@ from kerncap_stages.validate.perturb.patterns import (
     flip,
     make_pattern,
 )
+from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -200,9 +201,11 @@ def _perturb_everywhere(
     with _keep_addresses(content, kind, ranges):
         for part, unit in parts:
             pattern = make_pattern(part, unit, part.start, part.start + _SLAB_BYTES)  # the same in every slab
-            for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
-                high = min(low + _SLAB_BYTES, part.end, content.size)
+
+            def flip_slab(low: int, high: int, part: Span = part, pattern: Bytes = pattern) -> None:
                 flip(content[low:high], low, part, pattern[: high - low], golden)
+
+            for_each_slab(flip_slab, part.start, min(part.end, content.size), _SLAB_BYTES)
     return MemoryRef.to(transaction.put_memory(content))
 
 
