@@ -90,6 +90,7 @@ class Driver {
     StagingShape staging;
     std::vector<std::string> stand_ins;  // memory that comes back as another kind, for people: times may differ
     Peaks peaks = {};
+    bool is_software = false;            // its times are those of the processor
   };
 
   explicit Driver(Traits traits) : m_traits(std::move(traits)) {}

@@ -249,8 +249,10 @@ Result<void> Engine::run_all() {
     m_progress.tell("run", i, runs);
     for (Candidate& candidate : m_candidates) {
       const bool counts = i >= m_options.warmup;
+      const bool judges = counts && m_options.timed && m_options.compare;
+      if (Result<void> ran = judges ? run_ahead(candidate) : Result<void>(); !ran) return ran;
       if (Result<void> ran = run_once(candidate, counts); !ran) return ran;
-      if (!counts || !m_options.timed || !m_options.compare) continue;
+      if (!judges) continue;
       if (Result<void> judged = judge(candidate); !judged) return judged;
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -122,6 +123,7 @@ class Engine {
   core::Result<void> save_write_set();
   core::Result<void> run_all();
   core::Result<void> run_once(Candidate& candidate, bool counts);
+  core::Result<void> run_ahead(Candidate& candidate);
   core::Result<void> take_times();
   core::Result<void> finish(Candidate& last);
   core::Result<Comparison> compare(const Candidate& last);
@@ -161,6 +163,8 @@ class Engine {
   // What the first timed run left, with which later ones are compared; and the states that runs left, by their names.
   std::optional<Repeats> m_first;
   const Candidate* m_judged = nullptr;
+  std::chrono::steady_clock::time_point m_judged_at;
+  std::chrono::steady_clock::duration m_between_judgements{};
   std::map<std::string, std::uint64_t> m_states;
   std::map<std::uint64_t, Comparison> m_comparisons;
   std::uint64_t m_last_state = 0;         // the highest number of one

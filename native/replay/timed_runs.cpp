@@ -1,5 +1,6 @@
 // What each timed run left: a time counts only for a run that did the work. Looked at behind the run, outside of its time.
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include "replay/engine.hpp"
@@ -13,9 +14,19 @@ namespace {
 
 // States beyond this have no files, and nobody can judge them.
 constexpr std::uint64_t k_most_kept_bytes = std::uint64_t{2} << 30;
+// Longer kernels do not show what the run before left.
+constexpr std::chrono::milliseconds k_longest_run_ahead{50};
 constexpr std::uint64_t k_not_kept = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
+
+// Behind a judged run the device has rested, and its cache holds what was compared. In a program a kernel mostly follows
+// another one at once. So it runs once more without a time, directly before the run that is timed.
+Result<void> Engine::run_ahead(Candidate& candidate) {
+  const bool matters = !m_options.flush_cache && !m_driver.opened().is_software;
+  if (m_judged == nullptr || !matters || m_between_judgements > k_longest_run_ahead) return {};
+  return run_once(candidate, false);
+}
 
 // Most runs leave what the first one did, and only that is compared with the golden state: the device itself, or a copy in
 // this process, tells which.
@@ -23,6 +34,9 @@ Result<void> Engine::judge(Candidate& candidate) {
   if (Result<void> collected = candidate.variables->collect(); !collected) return collected;
   const bool is_first = m_judged == nullptr;
   m_judged = &candidate;
+  const auto now = std::chrono::steady_clock::now();
+  m_between_judgements = is_first ? decltype(m_between_judgements)() : now - m_judged_at;
+  m_judged_at = now;
   const Result<std::uint64_t> state = is_first ? judge_first(candidate) : judge_further(candidate);
   if (!state) return state.error();
   candidate.states->push_back(state.value());

@@ -95,7 +95,7 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
                                              architecture_of(m_device->isa)};
   }
   m_watches = m_reach_devices && m_device->is_software() && watched_bytes(plan) <= most_watched_bytes();
-  m_opened = {m_device->name, m_device->isa, m_machine.runtime_version, {}, {}, m_device->peaks};
+  m_opened = {m_device->name, m_device->isa, m_machine.runtime_version, {}, {}, m_device->peaks, m_device->is_software()};
   if (m_wants_hip) {
     Result<std::unique_ptr<HipLauncher>> hip = HipLauncher::start(plan.actual_device(plan.kernel_device));
     if (!hip) return hip.error();
