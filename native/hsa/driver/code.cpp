@@ -107,23 +107,15 @@ Result<std::unique_ptr<replay::Code>> HsaDriver::load(std::span<const std::byte>
   return std::unique_ptr<replay::Code>(std::move(code));
 }
 
-// On the software GPU a copy of a few bytes by the device takes as long as a small kernel, and the variables of a code
-// object are read after each run. They are only read there: what is written goes through the device.
-void HsaDriver::note_code(const LoadedCode& code) {
+// It is only read there: what is written goes through the device.
+void HsaDriver::note_code(LoadedCode& code) {
   if (!m_reach_devices || !m_device->is_software()) return;
   const auto mappings = core::process_mappings();
   if (!mappings) return;
   for (const core::ProcessMapping& mapping : *mappings) {
     const bool holds = mapping.begin <= code.load_address && code.load_address + code.load_bytes <= mapping.end;
-    if (holds && mapping.is_readable()) m_code.push_back({code.load_address, code.load_bytes});
+    if (holds && mapping.is_readable()) code.readable = m_readable_code.add({code.load_address, code.load_bytes});
   }
-}
-
-const std::byte* HsaDriver::readable_code(std::uint64_t address, std::uint64_t bytes) const {
-  const bool is_there = std::any_of(m_code.begin(), m_code.end(), [&](const replay::AddressRange& code) {
-    return code.base <= address && address + bytes <= code.base + code.bytes;
-  });
-  return is_there ? reinterpret_cast<const std::byte*>(address) : nullptr;
 }
 
 Result<void> HsaDriver::load_by_hip(LoadedCode& code, const std::string& symbol) {

@@ -13,6 +13,7 @@
 #include "hsa/driver/hip_launcher.hpp"
 #include "hsa/driver/kept_memory.hpp"
 #include "hsa/driver/machine.hpp"
+#include "hsa/driver/readable_code.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
 
@@ -67,8 +68,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::Result<hsa_amd_vmem_alloc_handle_t> physical_memory(const replay::Range& range);
   core::Result<void> place_on_host(const replay::Range& range);
   void note_reached(const replay::Range& range, bool is_zero);
-  void note_code(const LoadedCode& code);
-  [[nodiscard]] const std::byte* readable_code(std::uint64_t address, std::uint64_t bytes) const;
+  void note_code(LoadedCode& code);
   core::Result<void> make_queue();
   core::Result<void> load_by_runtime(LoadedCode& code, const std::string& symbol);
   core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
@@ -109,7 +109,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   };
   std::map<std::uint64_t, Reached> m_reached;
   std::vector<replay::AddressRange> m_touched;  // of these: what may hold something else than zeros
-  std::vector<replay::AddressRange> m_code;     // loaded code that the processor reads like memory of its own
+  ReadableCode m_readable_code;                 // of a software GPU only
   // Whether that may be memory of a device; otherwise transfers go through staging buffers, as with a GPU of silicon.
   bool m_reach_devices = true;
   std::map<std::uint64_t, std::byte*> m_zeros;  // on each device, by its agent

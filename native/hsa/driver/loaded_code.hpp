@@ -7,6 +7,7 @@
 
 #include "hsa/driver/code_symbols.hpp"
 #include "hsa/driver/hip_launcher.hpp"
+#include "hsa/driver/readable_code.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
 
@@ -15,6 +16,7 @@ namespace kerncap::hsa {
 struct LoadedCode final : replay::Code {
   LoadedCode(const Runtime& from, HipLauncher* launcher) : runtime(from), hip(launcher) {}
   ~LoadedCode() override {
+    readable.reset();
     if (hip != nullptr) hip->unload(hip_module);
     if (executable.handle != 0) runtime.hsa_executable_destroy(executable);
     if (reader.handle != 0) runtime.hsa_code_object_reader_destroy(reader);
@@ -36,6 +38,7 @@ struct LoadedCode final : replay::Code {
   std::vector<std::byte> file;                  // ROCr keeps reading it
   hsa_code_object_reader_t reader{};
   hsa_executable_t executable{};
+  ReadableCode::Range readable;                 // null: it is read through the device
   std::uint64_t kernel_object = 0;
   std::uint32_t static_lds_bytes = 0;
   std::uint32_t private_bytes = 0;

@@ -262,7 +262,7 @@ Result<void> HsaDriver::read(const replay::Region& region, std::uint64_t address
     std::memcpy(data.data(), here.memory, data.size());
     return {};
   }
-  if (const std::byte* const code = readable_code(address, data.size()); code != nullptr) {
+  if (const std::byte* const code = m_readable_code.find(address, data.size()); code != nullptr) {
     std::memcpy(data.data(), code, data.size());
     return {};
   }
