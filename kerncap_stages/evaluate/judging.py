@@ -23,7 +23,7 @@ from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, Request
-from kerncap_stages.validate.speculation import Speculation
+from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Speculation
 from kerncap_stages.validate.verdict import make_manifest, store_reference, store_variant
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings
+    from kerncap_stages.validate.speculation import Neighbours
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,12 @@ class VariantJudge:
         lists: bool,
         fresh: bool,
         in_memory: bool = False,
+        neighbours: Neighbours = NO_NEIGHBOURS,
     ) -> None:
         """``lists``: list the verdicts in the store; else they are only stored there.
 
         in_memory: the store is there, and this process's own. fresh: use no replays of the captured kernel
-        that earlier verdicts kept.
+        that earlier verdicts kept. neighbours: other workers.
         """
         self.capture = load_as(store, capture_digest, Capture)
         self._store = store
@@ -80,7 +82,7 @@ class VariantJudge:
         self.replayer = ProcessReplayer(
             store, self.capture, settings.timeout_s, standbys, verify_once=in_memory
         )
-        self._replays = Speculation(self.replayer)
+        self._replays = Speculation(self.replayer, neighbours=neighbours)
         self._find_stored = None if fresh else make_kept_finder(store)
         self._kept: dict[Digest, BaselineReplay] = {}
         self._seed: int | None = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings
+    from kerncap_stages.validate.speculation import Neighbours
 
 _MAX_WORKER_BYTES = 384 << 20  # Python, numpy and the capture take about 100 MiB
 
@@ -52,8 +53,12 @@ class LocalWorkforce:
         count: int,
         machine: str,
         folder: Path,
+        neighbours: Neighbours,
     ) -> None:
-        """``machine``: identifies this machine. folder: a worker that is killed may leave files in it."""
+        """``machine``: identifies this machine. folder: a worker that is killed may leave files in it.
+
+        neighbours: of each worker.
+        """
         self.count = self.builds = count
         self.machine: str | None = machine
         self._identity = machine
@@ -61,6 +66,7 @@ class LocalWorkforce:
         self._captures = captures
         self._scratches = scratches
         self._settings = settings
+        self._neighbours = neighbours
         self._temporary = folder / "temporary"
         self._temporary.mkdir()
 
@@ -81,6 +87,7 @@ class LocalWorkforce:
             max_memory_bytes=_MAX_WORKER_BYTES,
             max_replay_bytes=self._settings.max_replay_bytes,
             in_memory=scratch.in_memory,
+            neighbours=self._neighbours,
         )
         own = choose_gpu(
             first.environment.backend,

@@ -35,6 +35,7 @@ from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.store import Store
 from kerncap_stages.store.closure import Closure
+from kerncap_stages.validate.speculation import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,7 +132,16 @@ class Node:
         self._base = store.walk(self._roots)
         scratches = ScratchMaker(store, self._roots)
         self._codes = self._stack.enter_context(TemporaryFolder("variants"))
-        self._workforce = LocalWorkforce(store, captures, scratches, self._settings, 1, machine, self._codes)
+        self._workforce = LocalWorkforce(
+            store,
+            captures,
+            scratches,
+            self._settings,
+            1,
+            machine,
+            self._codes,
+            Neighbours(on_machine=True),  # perhaps: a scheduler may have put other nodes there
+        )
         self._start_worker()
         return {"machine": machine, "host": socket.gethostname()}, []
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.precision.file import ReferenceFile
 from kerncap_stages.validate.request import JudgeSettings
+from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,8 @@ class Setup:
     coordinator copies them. fresh: use no replays of the captured kernel that earlier verdicts kept.
     max_store_bytes: the worker ends, to be started again, when that store has grown by this much, or its
     memory to max_memory_bytes. max_replay_bytes: of the replays of one variant; 0: any. in_memory: the store
-    is there, and the worker's own: what was read from it and hashed once needs no second time.
+    is there, and the worker's own: what was read from it and hashed once needs no second time. neighbours:
+    other workers.
     """
 
     store: str
@@ -46,6 +48,7 @@ class Setup:
     max_memory_bytes: int
     max_replay_bytes: int
     in_memory: bool = False
+    neighbours: Neighbours = NO_NEIGHBOURS
     version: int = VERSION
 
 
@@ -102,7 +105,8 @@ def read_setup(line: bytes) -> Setup:
         raise ValueError(
             f"the coordinator has version {members.get('version')!r} of the protocol, not {VERSION}"
         )
-    return Setup(settings=make_judge_settings(members.pop("settings")), **members)
+    settings = make_judge_settings(members.pop("settings"))
+    return Setup(settings=settings, neighbours=Neighbours(**members.pop("neighbours")), **members)
 
 
 def read_task(line: bytes) -> Task:

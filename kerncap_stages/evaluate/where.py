@@ -11,7 +11,7 @@ from kerncap_stages.evaluate.on_ray import RayPlace
 from kerncap_stages.evaluate.on_slurm import SlurmPlace
 from kerncap_stages.evaluate.remote import RemoteWorkforce
 from kerncap_stages.evaluate.scratch import ScratchMaker
-from kerncap_stages.evaluate.workers import choose_count
+from kerncap_stages.evaluate.workers import choose_count, find_neighbours
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,16 @@ def open_workforce(
     if on is None:
         count = choose_count(workers, first)
         scratches = ScratchMaker(store, subject.roots)
-        return LocalWorkforce(store, subject.captures, scratches, settings, count, subject.machine, folder)
+        return LocalWorkforce(
+            store,
+            subject.captures,
+            scratches,
+            settings,
+            count,
+            subject.machine,
+            folder,
+            find_neighbours(count, first),
+        )
     place = _open_place(on, is_software=is_software)
     count = workers or place.count_free()
     return RemoteWorkforce(place, store, subject.roots, first.device.architecture, settings, count, folder)

@@ -124,6 +124,7 @@ class Worker:
                 lists=setup.lists,
                 fresh=setup.fresh,
                 in_memory=setup.in_memory,
+                neighbours=setup.neighbours,
             )
             timer = Timer(self._store, digest, judge.capture, setup.settings, setup.runs)
             found = self._judges[task.capture] = (judge, timer, standbys)

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 from kerncap_stages.evaluate.contract import Ready
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_result, write
 from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.validate.speculation import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,6 +130,13 @@ def choose_count(wanted: int | None, capture: Capture) -> int:
     """Return how many workers judge variants of a capture. ``wanted``: by the user; None: as many as fit."""
     is_software = capture.device.software
     return wanted or count_workers(capture.environment.backend, is_software=is_software)
+
+
+def find_neighbours(count: int, capture: Capture) -> Neighbours:
+    """Return what each of so many workers has beside it, for variants of a capture."""
+    device = capture.device
+    own = count <= count_workers(capture.environment.backend, is_software=False)
+    return Neighbours(on_machine=count > 1, on_device=not device.software and not own)
 
 
 def list_gpus(backend: str) -> list[str]:

@@ -58,6 +58,24 @@ class _Pool(ThreadPoolExecutor):
 
 
 @dataclass(frozen=True)
+class Neighbours:
+    """Other processes that replay at the same time for the same evaluation, and whether they share the GPU.
+
+    Each process has a software GPU of its own.
+    """
+
+    on_machine: bool = False
+    on_device: bool = False
+
+    def may_end(self, outcome: ReplayOutcome) -> bool:
+        """Whether they may be why a replay of ours ended like that: they took its memory or its device."""
+        return self.on_device or (self.on_machine and outcome is ReplayOutcome.CRASHED)
+
+
+NO_NEIGHBOURS = Neighbours()
+
+
+@dataclass(frozen=True)
 class _Turns:
     """Runs in one process, by their starts. postponed: further states were left out, as a run takes long."""
 
@@ -73,7 +91,7 @@ class _Begun:
     variant: Path | None
     postponed = False
 
-    def answer(self, *, was_alone: bool = False) -> Run | None:  # noqa: ARG002 - it never was
+    def answer(self, alone_but_for: Neighbours | None = None) -> Run | None:  # noqa: ARG002 - it never was
         """Wait for the run; None if it has to be run again.
 
         A variant that faulted or hung runs again: two runs at once may have been short of memory. So does the
@@ -98,15 +116,18 @@ class _BegunInTurn:
         """Whether the process ended before it came to this state, as a run takes long."""
         return self.future.exception() is None and self.future.result().postponed
 
-    def answer(self, *, was_alone: bool = False) -> Run | None:
+    def answer(self, alone_but_for: Neighbours | None = None) -> Run | None:
         """Wait for the process; None if this state has to be run again.
 
-        So it is if it did not complete, unless no other run was begun with it, as for ``_Begun``.
+        So it is if it did not complete, and something that ran at the same time may be the reason: another
+        run that was begun, as for ``_Begun``, or neighbours. alone_but_for: None if another run was begun.
         """
         if self.future.exception() is not None:
             return None
         run = self.future.result().runs.get(self.start.key)
-        return run if run is None or run.completed or was_alone else None
+        if run is None or run.completed:
+            return run
+        return None if alone_but_for is None or alone_but_for.may_end(run.outcome) else run
 
 
 class Speculation:
@@ -115,12 +136,15 @@ class Speculation:
     The end of the ``with`` block waits for all runs that were begun; after an interrupt it kills them.
     """
 
-    def __init__(self, replayer: Replayer, *, kills: bool = False) -> None:
+    def __init__(
+        self, replayer: Replayer, *, kills: bool = False, neighbours: Neighbours = NO_NEIGHBOURS
+    ) -> None:
         """``replayer`` makes the runs; several threads call it at once.
 
         kills: whether the end of the ``with`` block also kills runs that nobody has asked for.
         """
         self._replayer = replayer
+        self._neighbours = neighbours
         self._kills = kills
         self._pool = _Pool(_THREADS)
         self._begun: dict[object, _Begun | _BegunInTurn] = {}
@@ -180,7 +204,8 @@ class Speculation:
         if begun is None:
             return self._replayer.run(start, variant, repeats)
         was_alone = all(each.future is begun.future for each in self._begun.values())
-        return begun.answer(was_alone=was_alone) or self._replayer.run(start, variant, repeats)
+        answer = begun.answer(self._neighbours if was_alone else None)
+        return answer or self._replayer.run(start, variant, repeats)
 
     def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
         """As ``run``, but in a process that has run from the captured state before, if that is possible.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,10 +19,11 @@ from kerncap_stages.evaluate.tasks import (
     read_task,
     write,
 )
-from kerncap_stages.evaluate.workers import choose_gpu, count_workers, list_gpus
+from kerncap_stages.evaluate.workers import choose_gpu, count_workers, find_neighbours, list_gpus
 from kerncap_stages.replay.process import track
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.request import JudgeSettings
+from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Neighbours
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,21 @@ def test_only_what_the_user_chose_is_used(monkeypatch):
     assert choose_gpu("cuda", 0, 0, is_software=False) == {}
 
 
+@pytest.mark.parametrize(
+    ("count", "software", "neighbours"),
+    [
+        (1, False, NO_NEIGHBOURS),
+        (4, False, Neighbours(on_machine=True)),
+        (5, False, Neighbours(on_machine=True, on_device=True)),
+        (5, True, Neighbours(on_machine=True)),
+    ],
+)
+def test_workers_share_the_machine_and_more_than_the_gpus_share_a_gpu(count, software, neighbours):
+    device = SimpleNamespace(software=software)
+    capture = SimpleNamespace(device=device, environment=SimpleNamespace(backend="hsa"))
+    assert find_neighbours(count, capture) == neighbours
+
+
 @pytest.mark.parametrize("name", ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
 def test_an_empty_choice_is_no_gpu_and_no_choice_is_all(monkeypatch, name):
     backend = "cuda" if name.startswith("CUDA") else "hsa"
@@ -79,7 +96,7 @@ def test_names_that_hip_takes_are_kept(monkeypatch):
 
 def test_messages_are_read_as_they_were_written():
     settings = JudgeSettings(Bounds(1e-3, None, 2), "fp32", timeout_s=5.0, seed=7)
-    setup = Setup("/a\nstore", False, settings, "machine", 20, True, 1, 2, 3)
+    setup = Setup("/a\nstore", False, settings, "machine", 20, True, 1, 2, 3, neighbours=Neighbours(True))
     task = Task(1, "capture", None, "/code", {"grid_blocks": [1, 2, 3]}, 2**32)
     result = Result(1, True, "v", "c", ("because", "\udcff"), time={"ratio": 0.5}, kept=("key",))
     assert read_setup(write(setup)) == setup

@@ -10,7 +10,7 @@ from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.replayer import Run
-from kerncap_stages.validate.speculation import Speculation
+from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Neighbours, Speculation
 
 
 def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store):
@@ -220,17 +220,17 @@ def test_runs_that_nobody_asked_for_do_not_delay_the_verdict():
 
 
 class Faulting:
-    """A replayer whose runs in turn fault in the first."""
+    """A replayer whose runs in turn end in the first."""
 
-    def __init__(self):
-        self.alone = []
+    def __init__(self, outcome=ReplayOutcome.FAULTED):
+        self.outcome, self.alone = outcome, []
 
     def run(self, start, variant, _repeats=None):
         self.alone.append((start.key, variant))
         return Run(ReplayOutcome.COMPLETED, None, {})
 
     def run_in_turn(self, _first, _further, _variant, _repeats=None, **_options):
-        return [Run(ReplayOutcome.FAULTED, "a fault", {})]
+        return [Run(self.outcome, "a fault", {})]
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -245,3 +245,23 @@ def test_a_fault_in_turn_is_an_answer_unless_something_ran_beside_it(beside):
         assert run.completed is beside  # two at once may be short of memory, so it was run again
         assert ((first.key, VARIANT) in replayer.alone) is beside
         assert replays.run_after(first, other, VARIANT, None).completed
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "answers"),
+    [
+        (NO_NEIGHBOURS, "faulted crashed timed_out"),
+        (Neighbours(on_machine=True), "faulted timed_out"),  # there may have been no memory for all
+        (Neighbours(on_machine=True, on_device=True), ""),
+    ],
+)
+@pytest.mark.parametrize("outcome", [each for each in ReplayOutcome if each is not ReplayOutcome.COMPLETED])
+def test_an_end_that_other_workers_may_have_caused_is_no_answer_yet(neighbours, answers, outcome):
+    first, other = SimpleNamespace(key="first"), SimpleNamespace(key="other")
+    replayer = Faulting(outcome)
+    with Speculation(replayer, neighbours=neighbours) as replays:
+        replays.begin_in_turn(first, [other], VARIANT)
+        run = replays.run(first, VARIANT)
+    is_answer = outcome in answers.split()
+    assert run.outcome is (outcome if is_answer else ReplayOutcome.COMPLETED)
+    assert replayer.alone == ([] if is_answer else [(first.key, VARIANT)])
