@@ -9,9 +9,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactNotFound, UsageError
+from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.evaluate.candidates import SOURCE_SUFFIXES
 from kerncap_stages.evaluate.subject import Subject, open_subject
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,18 @@ class Subjects:
         """Return the names of the projects."""
         return sorted(self._projects)
 
+    def open_projects(self) -> None:
+        """Open all projects, and try the reference on each: an error now, not in the first request.
+
+        Raises UsageError, Refused or ArtifactError, which names the project.
+        """
+        for project, subject in self._projects.items():
+            try:
+                self._open(_name_project(project), subject)
+            except KerncapError as error:
+                text = f"project {make_printable(project)}: {error}"
+                raise type(error)(text, hint=error.hint) from error
+
     def find(self, posted: Posted) -> tuple[str, Subject]:
         """Return a subject with a name of its own.
 
@@ -63,12 +76,21 @@ class Subjects:
                 raise UsageError(
                     "a source is built in a project only", hint="name the project instead of the capture"
                 )
-        name = (
-            "capture " + " ".join(subject.captures) if posted.project is None else f"project {posted.project}"
-        )
+        if posted.project is not None:
+            name = _name_project(posted.project)
+        else:
+            name = "capture " + " ".join(subject.captures)
+        self._open(name, subject)
+        return name, subject
+
+    def _open(self, name: str, subject: Subject) -> None:
+        """Open a subject once, for an error now and not in each of its tasks."""
         with self._lock:
             if name not in self._opened:
-                open_subject(subject, self._settings)  # an error now, not in each of its tasks
+                open_subject(subject, self._settings)
                 if len(self._opened) < _MAX_OPENED:
                     self._opened.add(name)
-        return name, subject
+
+
+def _name_project(project: str) -> str:
+    return f"project {project}"

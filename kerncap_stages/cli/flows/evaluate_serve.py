@@ -41,6 +41,7 @@ def serve_evaluations(store_folder: Path | None, arguments: ServeArguments) -> N
     token = choose_token(arguments.token_file)
     projects = _open_projects(store_folder, arguments.projects)
     subjects = Subjects(Store.open(store_folder), projects, settings.judge)
+    subjects.open_projects()
 
     def list_it(subject: Subject, digest: Digest) -> None:
         list_for_user(subject.store, digest, store_folder)

@@ -264,3 +264,29 @@ def test_a_thousand_idle_connections_shut_nobody_out(service):
             each.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert service.end() == ""
+
+
+REFERENCE = """
+def reference(args):
+    columns, rows = args["columns"], 64
+    sums = args["values"][: rows * columns].reshape(rows, columns)%s.sum(axis=1)
+    return {"results": args["results"][:rows] + sums}
+"""
+
+
+def test_a_reference_is_tried_on_the_projects_before_anything_is_served(start, stages, tmp_path):
+    files = {"right": "", "wrong": "[:, 1:]", "fails": ".nothing"}
+    for name, edit in files.items():
+        (tmp_path / f"{name}.py").write_text(REFERENCE % edit)
+    bounds = ("--rtol", "1e-3")
+    words = ("evaluate-serve", "project", *bounds, "--reference")
+    refused = stages.run(*words, tmp_path / "wrong.py").must(6)
+    failed = stages.run(*words, tmp_path / "fails.py").must(2)
+    assert "project project: " in refused.err
+    assert "project project: " in failed.err
+    assert "nothing" in failed.err
+    assert (refused.out, failed.out) == ("", "")
+    service = start(*bounds, "--reference", tmp_path / "right.py")
+    (done,) = service.wait(service.post(code("right"), capture=service.capture))
+    verdict = done["result"]["cases"][0]["verdict"].removeprefix("manifest:")
+    assert service.stages.show(verdict)["precision"]["file_name"] == "right.py"
