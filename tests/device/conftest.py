@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from device_programs import device_build
-from nvidia_gpu import gpu_count, why_none
+from nvidia_gpu import architecture, gpu_count, why_none
 from programs import compile_once
 from shared import folder_of_run, made_once
 
@@ -120,6 +120,34 @@ class Built:
 @pytest.fixture
 def built():
     return Built()
+
+
+@pytest.fixture
+def spins_project(kc, built):
+    """Project `tuned` of a kernel of known_times.cu: it takes SPIN ns (-DSPIN); with 50,000 it is wrong."""
+    programs = HERE / "programs"
+    command = [
+        "nvcc",
+        "-O3",
+        f"-arch={architecture()}",
+        f"-I{programs}",
+        "-c",
+        str(programs / "known_times.cu"),
+    ]
+    entry = {"directory": str(kc.folder), "file": str(programs / "known_times.cu"), "arguments": command}
+    commands = kc.folder / "compile_commands.json"
+    commands.write_text(json.dumps([entry]))
+    capture = kc.capture("takes_200_us", built["known_times"])
+    found = ("--source-dir", programs, "--compile-commands", commands)
+    kc.ok("kc-generate", kc.ok("kc-locate", capture, *found).digest, "--output", "tuned")
+    project = kc.folder / "tuned"
+    source = project / "kernel_variant.cu"
+    text = source.read_text()
+    old = "spin(200'000), *runs += 1"
+    assert old in text
+    new = "spin(SPIN), *runs += SPIN == 50000 ? 2 : 1"
+    source.write_text("#ifndef SPIN\n#define SPIN 200000\n#endif\n" + text.replace(old, new))
+    return project
 
 
 @pytest.fixture

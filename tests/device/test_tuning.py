@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from nvidia_gpu import architecture
-
-PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.mark.alone  # a GPU that is shared gives each program slices of its time
-def test_the_fastest_configuration_wins_by_its_time(kc, built, tmp_path):
-    command = [
-        "nvcc",
-        "-O3",
-        f"-arch={architecture()}",
-        f"-I{PROGRAMS}",
-        "-c",
-        str(PROGRAMS / "known_times.cu"),
-    ]
-    entry = {"directory": str(tmp_path), "file": str(PROGRAMS / "known_times.cu"), "arguments": command}
-    (tmp_path / "compile_commands.json").write_text(json.dumps([entry]))
-    capture = kc.capture("takes_200_us", built["known_times"])
-    found = ("--source-dir", PROGRAMS, "--compile-commands", tmp_path / "compile_commands.json")
-    kc.ok("kc-generate", kc.ok("kc-locate", capture, *found).digest, "--output", "tuned")
-    project = kc.folder / "tuned"
-    source = project / "kernel_variant.cu"
-    text = source.read_text()
-    old = "spin(200'000), *runs += 1"
-    assert old in text
-    new = "spin(SPIN), *runs += SPIN == 50000 ? 2 : 1"
-    source.write_text("#ifndef SPIN\n#define SPIN 200000\n#endif\n" + text.replace(old, new))
-    (project / "tune.toml").write_text("[define]\nSPIN = [200000, 50000, 400000, 100000]\n")
+def test_the_fastest_configuration_wins_by_its_time(kc, spins_project):
+    (spins_project / "tune.toml").write_text("[define]\nSPIN = [200000, 50000, 400000, 100000]\n")
     kc.ok("kc-tune", "tuned", "--sampler", "grid", "--runs", 9, "--lines", "each.jsonl")
     told = {
         each["parameters"]["SPIN"]: each

@@ -1,0 +1,21 @@
+// known_times.cu's kernel in several ways; each NS makes another code object.
+#include "../programs/spin.cuh"
+
+#ifndef NS
+#define NS 200'000
+#endif
+// 0 right, 1 wrong, 2 a null pointer, 3 for ever
+#ifndef WAY
+#define WAY 0
+#endif
+
+__global__ void takes_200_us(int* runs) {
+  spin(NS);
+#if WAY == 2
+  *reinterpret_cast<volatile int*>(16) = NS;
+#elif WAY == 3
+  for (volatile int go = NS; go != 0;) {
+  }
+#endif
+  *runs += WAY == 1 ? 2 : 1;
+}
