@@ -242,7 +242,8 @@ def main() -> None:
         case "test-all":
             bench.pytest(["-m", "not fleet", *rest])
         case "test-fleet":
-            bench.pytest(["-n", "0", "-m", "fleet", "tests/integration/evaluate/test_fleet.py", *rest])
+            chosen = ["-n", "0", "-m", "fleet and not slow"]
+            bench.pytest([*chosen, "tests/integration/evaluate/test_fleet.py", *rest])
         case "demo":
             call("python", TOP / "tools/demo.py")
         case "check":

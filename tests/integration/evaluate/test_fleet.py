@@ -13,18 +13,28 @@ import time
 from pathlib import Path
 
 import pytest
+from evaluation_memory import EvaluationMemory
+from programs import SOURCES
 from slurm_cluster import SlurmCluster
-from stages import executable
+from stages import Stages, executable
 
 from kerncap_stages.machine.temporary import PREFIX
 
 HELPERS = Path(__file__).parents[2] / "helpers"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 WAYS = {
     "right": "right", "faster": "right", "leaks": "right", "half": "wrong", "null": "wrong",
     "keeps_results": "wrong", "signature": "refused",
 }  # fmt: skip
 COPIES = 8
 LIMIT = ("--timeout", "20")
+THOUSAND = 1000
+THOUSAND_RIGHT = {
+    "memory", "register", "pointers", "unroll-2", "unroll-4", "unroll-8", "no-unroll", "through-lds",
+    "malloc",
+}  # fmt: skip
+THOUSAND_LIMIT_S = 3600  # ten minutes where two cores have nothing else to do
+MAX_BYTES = 2 << 30
 
 pytestmark = pytest.mark.fleet
 
@@ -49,8 +59,8 @@ def outcomes(manifest):
     return {Path(each["name"]).name: each["outcome"] for each in manifest["variants"]}
 
 
-def start(stages, folder, *words, **variables):
-    command = [*executable("evaluate"), "@capture", str(folder), *LIMIT, *words, "--json"]
+def start(stages, folder, *words, limit=LIMIT, **variables):
+    command = [*executable("evaluate"), "@capture", str(folder), *limit, *words, "--json"]
     environment = {**os.environ, "KERNCAP_STORE": str(stages.store), **variables}
     return subprocess.Popen(
         command, env=environment, cwd=stages.folder, stdin=subprocess.DEVNULL, text=True,
@@ -58,8 +68,8 @@ def start(stages, folder, *words, **variables):
     )  # fmt: skip
 
 
-def finish(process):
-    out, err = process.communicate(timeout=300)
+def finish(process, limit_s=300):
+    out, err = process.communicate(timeout=limit_s)
     assert process.returncode == 0, err
     return json.loads(out), err
 
@@ -189,3 +199,58 @@ def test_options_reach_srun_whose_refusal_is_told(stages, variants, slurm):
     _, err = process.communicate(timeout=120)
     assert process.returncode == 4, err
     assert "invalid partition" in err.lower()
+
+
+@pytest.fixture
+def thousand(tmp_path):
+    """Stages on a capture of the demo's kernel; the folder of its variants; what each of these has to be."""
+    demo = SOURCES / "demo"
+    app = tmp_path / "app"
+    words = ["hipcc", "-O3", f"-I{demo / 'include'}", "--offload-arch=gfx90a", "-o", app]
+    subprocess.run([*words, demo / "src/main.cpp", demo / "src/matvec.hip"], check=True)
+    stages = Stages(tmp_path / "store", tmp_path, "gfx90a")
+    stages.capture("add_rows", app, options=("--dispatch", 1))
+    folder = tmp_path / "variants"
+    subprocess.run([sys.executable, BENCHMARKS / "many_variants.py", folder, str(THOUSAND)], check=True)
+    kinds = {each.name: each.stem.partition("-")[2].rpartition("-")[0] for each in folder.glob("*.hsaco")}
+    return (
+        stages,
+        folder,
+        {name: "right" if kind in THOUSAND_RIGHT else "wrong" for name, kind in kinds.items()},
+    )
+
+
+def evaluate_the_thousand(thousand, kill, *words, **variables):
+    """Kill a node when half of them are judged."""
+    stages, folder, wanted = thousand
+    assert len(wanted) == THOUSAND
+    began = time.monotonic()
+    with EvaluationMemory() as memory:
+        process = start(stages, folder, *words, limit=("--timeout", "3"), **variables)
+        for _ in range(THOUSAND // 2):
+            process.stderr.readline()
+        kill()
+        made, _ = finish(process, THOUSAND_LIMIT_S)
+    found = outcomes(made)
+    differing = {name: found.get(name) for name, outcome in wanted.items() if found.get(name) != outcome}
+    taken = f"{time.monotonic() - began:.0f} s, {memory.peak_bytes >> 20} MiB"
+    print(f"{words[1]}: {THOUSAND - len(differing)} of {THOUSAND} verdicts as made, {taken}")
+    assert not differing
+    assert made["complete"]
+    assert memory.peak_bytes < MAX_BYTES
+
+
+@pytest.mark.slow
+def test_a_thousand_variants_on_ray_with_a_killed_node(thousand, ray_cluster):
+    def kill():
+        print("kill", file=ray_cluster.stdin, flush=True)
+        assert ray_cluster.stdout.readline() == "killed\n"
+
+    evaluate_the_thousand(thousand, kill, "--on", "ray", RAY_ADDRESS=ray_cluster.address)
+
+
+@pytest.mark.slow
+def test_a_thousand_variants_on_slurm_with_a_killed_node(thousand, slurm):
+    words = ("--on", "slurm", "--workers", "4")
+    evaluate_the_thousand(thousand, lambda: slurm.kill_node("node4"), *words, **slurm.environment)
+    slurm.start_node("node4")
