@@ -7,6 +7,7 @@ Three modules fulfil it: ``local`` (processes on this machine), ``on_ray`` and `
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.evaluate.tasks import Result, Task
     from kerncap_stages.store import Store
+
+
+class Role(StrEnum):
+    """What a worker does with a variant."""
+
+    BOTH = "both"  # it judges it, and times it if it is right
+    JUDGES = "judges"
+    TIMES = "times"  # if another one has judged that it is right
 
 
 @dataclass(frozen=True)
@@ -71,10 +80,11 @@ class Workforce(Protocol):
 
     count: how many run at the same time. builds: how many sources may be compiled here meanwhile. max_starts:
     how often in a row one may end without a result, until its place counts as broken. machine: of all
-    workers, if that is known before any is ready.
+    workers, if that is known before any is ready. roles: of the worker at each place.
     """
 
     count: int
+    roles: tuple[Role, ...]
     builds: int
     max_starts: int
     machine: str | None

@@ -159,17 +159,12 @@ class _Evaluator:
             builder = Builder(project, self._folder, self._workforce.builds, BUILD_S)
         codes = self._folder / "codes"
         codes.mkdir()
-        intake = self._intake = Intake(
-            candidates,
-            codes,
-            builder,
-            self._workforce.builds,
-            self._news.put,
-        )
+        builds = self._workforce.builds
+        intake = self._intake = Intake(candidates, codes, builder, builds, self._news.put)
         intake.start()
         is_listed = False
         try:
-            while not (is_listed and self._pool.is_idle and self._news.empty()):
+            while not (is_listed and self._is_idle):
                 self._pool.hand_out(intake.read)
                 with contextlib.suppress(queue.Empty):
                     news = self._news.get(timeout=_LOOK_S)
@@ -183,6 +178,12 @@ class _Evaluator:
                 self._take_what_came()
             finally:
                 self._pool.end()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is left to do. What is judged is published first if others time it."""
+        may_end = self._publisher.is_empty or not self._pool.times_apart
+        return may_end and self._pool.is_idle and self._news.empty()
 
     @property
     def _machine(self) -> str:
@@ -289,6 +290,8 @@ class _Evaluator:
         if self._settings.judge.perturb:
             keys.append(request.first_key)
         then = partial(self._answer_timed, result, entry, case, answer)
+        if self._pool.times_apart and outcome is Outcome.RIGHT:
+            then = partial(self._pool.put, Wanted(entry, case, judged=answer))
         self._publisher.add(worker.source, verdict, request.capture, keys, then)
 
     def _try_again(self, wanted: Wanted, why: str, *, is_lost: bool = False) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.evaluate.contract import Role
 from kerncap_stages.evaluate.tasks import Setup
 from kerncap_stages.evaluate.timing import replay_captured
 from kerncap_stages.evaluate.workers import WorkerProcess, choose_gpu
@@ -30,13 +31,15 @@ class WorkSettings:
     """What all workers of an evaluation have in common.
 
     runs: timed ones on a device. fresh: use no replays of the captured kernel that earlier verdicts kept.
-    max_replay_bytes: of the replays of one variant; 0: any.
+    max_replay_bytes: of the replays of one variant; 0: any. on_cores: workers only judge, and by the software
+    GPU, wherever the capture was taken.
     """
 
     judge: JudgeSettings
     runs: int
     fresh: bool
     max_replay_bytes: int
+    on_cores: bool = False
 
 
 class LocalWorkforce:
@@ -60,6 +63,7 @@ class LocalWorkforce:
         neighbours: of each worker.
         """
         self.count = self.builds = count
+        self.roles = (Role.BOTH,) * count
         self.machine: str | None = machine
         self._identity = machine
         self._store = store
@@ -88,12 +92,13 @@ class LocalWorkforce:
             max_replay_bytes=self._settings.max_replay_bytes,
             in_memory=scratch.in_memory,
             neighbours=self._neighbours,
+            times=not self._settings.on_cores,
         )
         own = choose_gpu(
             first.environment.backend,
             first.dispatch.device_index,
             place,
-            is_software=first.device.software,
+            is_software=first.device.software or self._settings.on_cores,
         )
         try:
             environment = {**os.environ, **own, "TMPDIR": str(self._temporary)}

@@ -21,11 +21,14 @@ _LOOK_S = 0.05
 _REPLAY_BYTES, _REPLAY_FACTOR = 512 << 20, 4
 
 
-def choose_limit(given_bytes: int | None, captures: Sequence[Capture]) -> int:
-    """Return the memory that the replays of one variant may take; 0: no limit."""
+def choose_limit(given_bytes: int | None, captures: Sequence[Capture], *, on_cores: bool = False) -> int:
+    """Return the memory that the replays of one variant may take; 0: no limit.
+
+    on_cores: whether the software GPU replays a capture of another one.
+    """
     if given_bytes is not None:
         return given_bytes
-    if not captures[0].device.software:
+    if not (captures[0].device.software or on_cores):
         return 0
     sizes = [sum(region.size_bytes for region in each.regions) for each in captures]
     return _REPLAY_BYTES + _REPLAY_FACTOR * max(sizes)

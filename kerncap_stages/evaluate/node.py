@@ -30,6 +30,7 @@ from kerncap_stages.evaluate.node_folder import NodeFolder
 from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.evaluate.tasks import Result, Task, make_judge_settings
 from kerncap_stages.machine.identity import identify_machine
+from kerncap_stages.machine.softgpu import SoftGpu
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
@@ -125,9 +126,12 @@ class Node:
         for digest in self._roots:
             if store.folder.native.has(digest) and _is_capture(store, digest):
                 captures.append(load_as(store, digest, Capture))
+        on_cores = self._settings.on_cores
         for name in _CHOSEN:  # Ray hides all GPUs from those that asked for none
-            if captures[0].device.software and os.environ.get(name) == "":
+            if (captures[0].device.software or on_cores) and os.environ.get(name) == "":
                 del os.environ[name]
+        if on_cores:  # this node may have a GPU, which others time on
+            _use_software_gpu(self._architecture)
         machine = identify_machine(self._architecture, ignored=_CHOSEN)
         self._base = store.walk(self._roots)
         scratches = ScratchMaker(store, self._roots)
@@ -210,6 +214,13 @@ class Node:
         if self._worker is not None:
             self._worker.end()
             self._worker = None
+
+
+def _use_software_gpu(target: str) -> None:
+    """Let all that this process starts see the software GPU alone. Raises DeviceError where there is none."""
+    environment = SoftGpu(target=target).make_environment(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def _is_capture(store: Store, digest: Digest) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.evaluate.contract import Role
 from kerncap_stages.evaluate.tasks import Task
 from kerncap_stages.validate.request import SEEDS
 
@@ -31,6 +32,15 @@ class Wanted:
     entry: Entry
     case: int
     judged: Answer | None = None
+
+
+class Side:
+    """The workers of one role: what waits for them, and the places where more can start."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.waiting: deque[Wanted] = deque()
+        self.workers: list[Worker] = []
 
 
 @dataclass(frozen=True)
@@ -83,42 +93,52 @@ class Pool:
         self._workforce = workforce
         self._tell = tell
         self._seeds = Seeds(settings)
-        self._waiting: deque[Wanted] = deque()
+        self._sides: dict[Role, Side] = {}
+        for place in reversed(range(workforce.count)):
+            self._sides.setdefault(workforce.roles[place], Side()).places.append(place)
         self._given: dict[int, Wanted] = {}
-        self._places = list(range(workforce.count))[::-1]
         self._failed_starts: dict[int, int] = {}
-        self._workers: list[Worker] = []
         self._number = 0
 
     def put(self, wanted: Wanted, *, first: bool = False) -> None:
         """Add something to do."""
+        role = Role.JUDGES if wanted.judged is None else Role.TIMES
+        waiting = self._sides[role if self.times_apart else Role.BOTH].waiting
         if first:
-            self._waiting.appendleft(wanted)
+            waiting.appendleft(wanted)
         else:
-            self._waiting.append(wanted)
+            waiting.append(wanted)
 
     def take_back(self) -> list[Wanted]:
         """Return all that no worker has begun, which is then no longer here."""
-        waiting = list(self._waiting)
-        self._waiting.clear()
-        return waiting
+        found: list[Wanted] = []
+        for side in self._sides.values():
+            found += side.waiting
+            side.waiting.clear()
+        return found
+
+    @property
+    def times_apart(self) -> bool:
+        """Whether some workers judge and others time."""
+        return Role.BOTH not in self._sides
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits and no worker is at work."""
-        return not self._waiting and not self._given
+        return not self._given and not any(side.waiting for side in self._sides.values())
 
     def hand_out(self, read: int) -> None:
         """Give each worker that has nothing to do a task, and start workers. ``read``: variants, by now."""
-        for worker in self._workers:
-            if not self._waiting:
-                return
-            if worker.machine is not None and worker.task is None and not worker.is_ending:
-                self._give(worker, self._waiting.popleft(), read)
-        coming = sum(each.machine is None for each in self._workers)
-        while self._places and coming < len(self._waiting):
-            self._workers.append(self._workforce.start(self._places.pop(), self._tell))
-            coming += 1
+        for side in self._sides.values():
+            for worker in side.workers:
+                if not side.waiting:
+                    break
+                if worker.machine is not None and worker.task is None and not worker.is_ending:
+                    self._give(worker, side.waiting.popleft(), read)
+            coming = sum(each.machine is None for each in side.workers)
+            while side.places and coming < len(side.waiting):
+                side.workers.append(self._workforce.start(side.places.pop(), self._tell))
+                coming += 1
 
     def mark_ready(self, worker: Worker, ready: Ready) -> None:
         """Let a worker have tasks."""
@@ -134,16 +154,17 @@ class Pool:
     def bury(self, worker: Worker) -> Buried:
         """Remove a worker that has ended.
 
-        Raises DeviceError if no place is left where one could start.
+        Raises DeviceError if no place is left where one with its role could start.
         """
         lost = None if worker.task is None else self._given.pop(worker.task.number)
         why, is_lost, place = worker.explain_death(), worker.is_lost, worker.place
         self._remove(worker)
+        side = self._find_side(worker)
         if worker.machine is None or is_lost:
             starts = self._failed_starts[place] = self._failed_starts.get(place, 0) + 1
             if starts >= self._workforce.max_starts:
-                self._places.remove(place)
-        if not self._places and not self._workers:
+                side.places.remove(place)
+        if not side.places and not side.workers:
             raise DeviceError(
                 why, hint="`kc-validate` of one variant says more; `kc-show --about` lists GPUs"
             )
@@ -152,9 +173,10 @@ class Pool:
     def end(self) -> None:
         """End all workers."""
         try:
-            if self._workers:
-                with ThreadPoolExecutor(min(len(self._workers), _MAX_ENDED_AT_ONCE)) as threads:
-                    list(threads.map(self._remove, self._workers[:]))
+            workers = [each for side in self._sides.values() for each in side.workers]
+            if workers:
+                with ThreadPoolExecutor(min(len(workers), _MAX_ENDED_AT_ONCE)) as threads:
+                    list(threads.map(self._remove, workers))
         finally:
             self._workforce.end()
 
@@ -176,5 +198,9 @@ class Pool:
 
     def _remove(self, worker: Worker) -> None:
         worker.end()
-        self._workers.remove(worker)
-        self._places.append(worker.place)
+        side = self._find_side(worker)
+        side.workers.remove(worker)
+        side.places.append(worker.place)
+
+    def _find_side(self, worker: Worker) -> Side:
+        return self._sides[self._workforce.roles[worker.place]]

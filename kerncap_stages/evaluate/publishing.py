@@ -51,6 +51,11 @@ class Publisher:
         self._first_at = self._first_at or time.monotonic()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._pending
+
+    @property
     def is_due(self) -> bool:
         """Whether what waits should be published now."""
         waiting = sum(len(pending) for _, pending in self._pending.values())

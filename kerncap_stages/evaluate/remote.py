@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages.evaluate.channel import NodeLostError
-from kerncap_stages.evaluate.contract import Ready
+from kerncap_stages.evaluate.contract import Ready, Role
 from kerncap_stages.evaluate.tasks import make_result
 from kerncap_stages.store.archive import export
 from kerncap_stages.store.artifacts import make_list_entry
@@ -86,6 +86,7 @@ class RemoteWorkforce:
     ) -> None:
         """``roots``: the artifacts that verdicts are made from. folder: for an archive of them."""
         self.count = count
+        self.roles = (Role.BOTH,) * count
         self.builds = len(os.sched_getaffinity(0))
         self.machine: str | None = None
         self._place = place

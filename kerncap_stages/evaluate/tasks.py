@@ -35,7 +35,7 @@ class Setup:
     max_store_bytes: the worker ends, to be started again, when that store has grown by this much, or its
     memory to max_memory_bytes. max_replay_bytes: of the replays of one variant; 0: any. in_memory: the store
     is there, and the worker's own: what was read from it and hashed once needs no second time. neighbours:
-    other workers.
+    other workers. times: whether it times variants that are right, unless it is told to do nothing else.
     """
 
     store: str
@@ -49,6 +49,7 @@ class Setup:
     max_replay_bytes: int
     in_memory: bool = False
     neighbours: Neighbours = NO_NEIGHBOURS
+    times: bool = True
     version: int = VERSION
 
 

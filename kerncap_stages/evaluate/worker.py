@@ -94,7 +94,7 @@ class Worker:
         passed, reasons, time = judged.verdict.passed, judged.verdict.reasons, None
         wrong = ()
         variant_code = judged.verdict.variant
-        if passed:
+        if passed and self._setup.times:
             time, wrong = timer.time(variant, shape, judged.instructions)
             passed, reasons = not wrong, (*wrong, *reasons)
         return Result(

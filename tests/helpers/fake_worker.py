@@ -47,20 +47,25 @@ def answer(setup: Setup, task: Task, seen: int) -> Result:
         verdict["seed"], verdict["baselines"] = task.seed, []
         digest = transaction.put_bytes(to_canonical(verdict))
         transaction.publish_objects()
+    if task.judged and word == "right":
+        return Result(task.number, True, time=count(number))
     if word == "timed" or task.judged:
         told = ("wrong in 1 of 20 timed runs",)
         if task.judged:
             return Result(task.number, passed=False, reasons=told, is_wrong_when_timed=True)
         return Result(task.number, False, str(digest), str(code), told, is_wrong_when_timed=True)
+    reasons = tuple(verdict["reasons"])
+    time_ = count(number) if passed and word != "late" and setup.times else None
+    return Result(task.number, passed, str(digest), str(code), reasons, time=time_)
+
+
+def count(number: str) -> dict[str, float]:
     instructions = int(number) if number.isdigit() else 1000
-    counted = {
+    return {
         "ratio": instructions / 1000,
         "variant_instructions": instructions,
         "captured_instructions": 1000,
     }
-    reasons = tuple(verdict["reasons"])
-    time_ = counted if passed and word != "late" else None
-    return Result(task.number, passed, str(digest), str(code), reasons, time=time_)
 
 
 def main() -> None:
@@ -73,7 +78,7 @@ def main() -> None:
         before = log.read_text().splitlines() if log.exists() else []
         seen = sum(json.loads(each)["code"] == task.code for each in before)
         with log.open("a") as file:
-            file.write(json.dumps({"code": task.code, "seed": task.seed}) + "\n")
+            file.write(json.dumps({"code": task.code, "seed": task.seed, "judged": task.judged}) + "\n")
         sys.stdout.buffer.write(write(answer(setup, task, seen)))
         sys.stdout.buffer.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -19,6 +20,9 @@ from slurm_cluster import SlurmCluster
 from stages import Stages, executable
 
 from kerncap_stages.machine.temporary import PREFIX
+from kerncap_stages.manifests import dump, load_as
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.store import Store
 
 HELPERS = Path(__file__).parents[2] / "helpers"
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -59,8 +63,8 @@ def outcomes(manifest):
     return {Path(each["name"]).name: each["outcome"] for each in manifest["variants"]}
 
 
-def start(stages, folder, *words, limit=LIMIT, **variables):
-    command = [*executable("evaluate"), "@capture", str(folder), *limit, *words, "--json"]
+def start(stages, folder, *words, limit=LIMIT, capture="@capture", **variables):
+    command = [*executable("evaluate"), capture, str(folder), *limit, *words, "--json"]
     environment = {**os.environ, "KERNCAP_STORE": str(stages.store), **variables}
     return subprocess.Popen(
         command, env=environment, cwd=stages.folder, stdin=subprocess.DEVNULL, text=True,
@@ -92,10 +96,10 @@ def ray():
         pytest.skip("Ray is not installed here: `make test-fleet` installs it")
 
 
-@pytest.fixture
-def ray_cluster(ray):  # noqa: ARG001
-    """A cluster of four nodes. ``remains``: the temporary folder of its nodes."""
-    words = [sys.executable, str(HELPERS / "ray_cluster.py"), "4"]
+@contextlib.contextmanager
+def open_cluster(*words):
+    """A cluster of Ray. ``remains``: the temporary folder of its nodes."""
+    words = [sys.executable, str(HELPERS / "ray_cluster.py"), *words]
     # Ray's sockets are in it, and their paths have 107 bytes at most: pytest's own folders are too long.
     with (
         tempfile.TemporaryDirectory(prefix="kc-", dir="/tmp", ignore_cleanup_errors=True) as folder,
@@ -113,6 +117,13 @@ def ray_cluster(ray):  # noqa: ARG001
         assert process.address
         yield process
         process.stdin.close()
+
+
+@pytest.fixture
+def ray_cluster(ray):  # noqa: ARG001
+    """A cluster of four nodes."""
+    with open_cluster("4") as cluster:
+        yield cluster
 
 
 def test_a_killed_node_of_ray_loses_no_verdict(stages, variants, ray_cluster):
@@ -141,6 +152,32 @@ def test_nothing_stays_on_nodes_of_ray_after_an_interrupt(stages, variants, ray_
     while remains := list(ray_cluster.remains.glob(f"{PREFIX}*")):
         assert time.monotonic() < ends_at, remains
         time.sleep(0.1)
+
+
+def publish_as_of_a_gpu(stages):
+    """The capture again, as if it were of a GPU of silicon. Here it is replayed on the software GPU."""
+    store = Store.open(stages.store)
+    capture = load_as(store, store.resolve("@capture"), Capture)
+    devices = tuple(each.model_copy(update={"software": False}) for each in capture.environment.devices)
+    changed = capture.model_copy(
+        update={"environment": capture.environment.model_copy(update={"devices": devices})}
+    )
+    with store.begin_transaction() as transaction:
+        return transaction.publish(dump(changed), "capture", [])
+
+
+@pytest.mark.usefixtures("ray")
+def test_cores_of_ray_judge_and_its_gpus_time(stages, variants):
+    folder, wanted = variants
+    capture = publish_as_of_a_gpu(stages)
+    with open_cluster("2", "--gpus") as cluster:
+        words = ("--on", "ray --cpus 2", "--runs", "5")
+        made, _ = finish(start(stages, folder, *words, capture=capture, RAY_ADDRESS=cluster.address))
+    assert outcomes(made) == wanted
+    for each in made["variants"]:
+        time_ = each["cases"][0]["time"]
+        assert (time_ is not None) == (each["outcome"] == "right")
+        assert time_ is None or time_["variant_ns"] > 0
 
 
 @pytest.fixture(scope="session")

@@ -77,3 +77,18 @@ def test_ray_does_not_take_over_what_sigterm_does(monkeypatch):
         assert signal.getsignal(signal.SIGTERM) is mine
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_cores_may_judge_for_gpus(monkeypatch):
+    ray = MadeUpRay(gpus=3)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert where_module._read_ray("ray --cpus 16") == (None, 16)
+    assert where_module._read_ray("ray://head:1 --cpus 2") == ("ray://head:1", 2)
+    assert where_module._open_place("ray --cpus 16", is_software=False).count_free() == 3
+    assert ray.actors[0][1]["num_gpus"] == 1
+
+
+@pytest.mark.parametrize("words", ["--cpus", "--cpus 0", "--cpus -1", "--cpus x", "--gpus 2", "--cpus 2 4"])
+def test_what_is_no_option_of_ray_is_refused(words):
+    with pytest.raises(UsageError, match=f"'{words}' is no option of ray"):
+        where_module._open_place(f"ray {words}", is_software=False)
