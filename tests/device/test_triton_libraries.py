@@ -27,6 +27,10 @@ LIBRARIES = {
     "fla_modules": "fla",
 }
 
+# Which of several threads gets a place in a list differs from run to run: no variant can be told from a wrong one.
+UNSTEADY = {"generate_dense_voxels_triton_kernel", "generate_voxels_triton_kernel"}
+OWN_DIFFERENCES = "the captured kernel itself is not deterministic"
+
 
 def operators(program):
     tree = ast.parse((PROGRAMS / f"{program}.py").read_text())
@@ -86,7 +90,10 @@ def judge(kc, folder, kernel, words):
     variant = folder / "kernel_variant.py"
     if generated.code or not variant.exists():
         return f"no project of Python: {located.err} {generated.err}"
-    if (unchanged := verdict(kc, folder)) != "PASS":
+    unchanged = verdict(kc, folder)
+    if kernel in UNSTEADY:
+        return "as it should be" if OWN_DIFFERENCES in unchanged else f"unchanged: {unchanged}"
+    if unchanged != "PASS":
         return f"unchanged: {unchanged}"
     texts = {path: path.read_text() for path in (variant, *sorted((folder / "triton_sources").glob("*.py")))}
     for changes, expected in (((SAME,), "PASS"), ((OTHER, OTHER_FP8), "FAIL")):
