@@ -127,9 +127,9 @@ class Node:
             if store.folder.native.has(digest) and _is_capture(store, digest):
                 captures.append(load_as(store, digest, Capture))
         on_cores = self._settings.on_cores
-        for name in _CHOSEN:  # Ray hides all GPUs from those that asked for none
-            if (captures[0].device.software or on_cores) and os.environ.get(name) == "":
-                del os.environ[name]
+        if captures[0].device.software or on_cores:
+            for name in _CHOSEN:  # they are of a scheduler: Ray hides all GPUs from those that asked for none
+                os.environ.pop(name, None)
         if on_cores:  # this node may have a GPU, which others time on
             _use_software_gpu(self._architecture)
         machine = identify_machine(self._architecture, ignored=_CHOSEN)

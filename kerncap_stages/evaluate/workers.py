@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # -P: a file in the working folder must not stand in for one of the package's.
 _COMMAND = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.worker")
-# HIP's numbers count those that ROCr leaves; the replayer asks ROCr.
+# HIP's numbers count those that ROCr leaves, and HIP reads CUDA's without its own; the replayer asks ROCr.
 _ROCR, _HIP, _CUDA = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 _KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 _MAX_SAID = 2000
@@ -149,7 +149,7 @@ def list_gpus(backend: str) -> list[str]:
     if chosen is None:
         gpus = [node for node in _list(_KFD_NODES) if "simd_count 0\n" not in _read(node / "properties")]
         chosen = [str(number) for number, _ in enumerate(gpus)]
-    by_hip = _read_chosen(_HIP)
+    by_hip = _read_chosen(_HIP) if _HIP in os.environ else _read_chosen(_CUDA) or None
     if by_hip is None:
         return chosen
     # HIP counts those that ROCr leaves, and takes names, too.
@@ -160,17 +160,18 @@ def list_gpus(backend: str) -> list[str]:
 def choose_gpu(backend: str, device_index: int, place: int, *, is_software: bool) -> dict[str, str]:
     """Return the variables by which a worker sees one GPU where the capture's was.
 
-    Nothing for the software GPU, and where the machine has one GPU.
+    Nothing for the software GPU, and where there is one GPU that ROCr or CUDA choose by themselves.
     """
     gpus = [] if is_software else list_gpus(backend)
-    if len(gpus) < 2:
+    is_by_hip = backend != Backend.CUDA and (_HIP in os.environ or bool(os.environ.get(_CUDA)))
+    if not gpus or (len(gpus) == 1 and not is_by_hip):
         return {}
     mine = gpus.pop(place % len(gpus))
     gpus.insert(min(device_index, len(gpus)), mine)
     if backend == Backend.CUDA:
         return {_CUDA: ",".join(gpus)}
     chosen = {_ROCR: ",".join(gpus)}
-    if _HIP in os.environ:
+    if is_by_hip:
         chosen[_HIP] = ",".join(str(number) for number, _ in enumerate(gpus))
     return chosen
 

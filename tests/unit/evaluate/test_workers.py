@@ -63,6 +63,18 @@ def test_only_what_the_user_chose_is_used(monkeypatch):
     assert choose_gpu("cuda", 0, 0, is_software=False) == {}
 
 
+@pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
+def test_the_one_gpu_that_hip_was_given_is_the_one_that_rocr_uses(monkeypatch, name):
+    """As Ray's actors and steps of Slurm have it: the replayer would else work on ROCr's first GPU."""
+    monkeypatch.setenv(name, "3")
+    assert count_workers("hsa", is_software=False) == 1
+    assert choose_gpu("hsa", 0, 0, is_software=False) == {
+        "ROCR_VISIBLE_DEVICES": "3",
+        "HIP_VISIBLE_DEVICES": "0",
+    }
+    assert choose_gpu("hsa", 0, 0, is_software=True) == {}
+
+
 @pytest.mark.parametrize(
     ("count", "software", "neighbours"),
     [
