@@ -9,64 +9,29 @@ import threading
 from pathlib import Path
 
 import made_up
-import manifest_examples as examples
 import pytest
+from local_nodes import HELPERS
 
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.evaluate import channel as channel_module
 from kerncap_stages.evaluate import on_ray
 from kerncap_stages.evaluate import where as where_module
 from kerncap_stages.evaluate.candidates import list_candidates
-from kerncap_stages.evaluate.channel import NodeLostError, StreamChannel, read_message, write_message
+from kerncap_stages.evaluate.channel import StreamChannel, read_message, write_message
 from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
 from kerncap_stages.evaluate.node_folder import NodeFolder
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.machine.temporary import PREFIX
-from kerncap_stages.manifests import dump, load_as
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.evaluation import Evaluation
 from kerncap_stages.store.collect import collect_garbage
 
-HELPERS = Path(__file__).parents[2] / "helpers"
 SYMBOL = "_Z5scalePfS_fi"
-
-
-class LocalNodes:
-    """A place whose nodes are processes of this machine, with made-up workers; some of them end early."""
-
-    def __init__(self, free=3, words=("fake_node.py",), fails=()):
-        self.free, self.words, self.fails = free, words, dict.fromkeys(fails, True)
-        self.opened, self.left = [], 0
-
-    def count_free(self):
-        return self.free
-
-    def open(self, number):
-        self.opened.append(number)
-        if self.fails.pop(len(self.opened), False):
-            raise NodeLostError("the node is down")
-        return StreamChannel([sys.executable, *(str(HELPERS / each) for each in self.words), str(number)])
-
-    def leave(self):
-        self.left += 1
 
 
 @pytest.fixture
 def capture(store):
     return made_up.publish(store, b"code object", SYMBOL)
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    verdict = examples.validation().model_copy(update={"variant": examples.code_object(), "precision": None})
-    (tmp_path / "verdict").write_bytes(dump(verdict))
-    monkeypatch.setenv("PYTHONPATH", str(HELPERS))
-    monkeypatch.setenv("KERNCAP_TEST_VERDICT", str(tmp_path / "verdict"))
-    monkeypatch.setenv("KERNCAP_TEST_TASKS", str(tmp_path / "tasks"))
-    monkeypatch.setenv("KERNCAP_TEST_NODES", str(tmp_path / "nodes"))
-    (tmp_path / "nodes").mkdir()
-    nodes = LocalNodes()
-    monkeypatch.setattr(where_module, "_open_place", lambda *_, **__: nodes)
-    return nodes
 
 
 @pytest.fixture
@@ -291,78 +256,3 @@ def test_slurm_needs_srun_and_a_number(monkeypatch, tmp_path):
         place.count_free()
     monkeypatch.setenv("SLURM_NTASKS", "12")
     assert place.count_free() == 12
-
-
-@pytest.fixture
-def cores(place, monkeypatch):  # noqa: ARG001
-    """Where nodes of cores come from, beside ``place``."""
-    nodes = LocalNodes()
-    opened = []
-
-    def open_cores(address, *, is_software):
-        opened.append((address, is_software))
-        return nodes
-
-    monkeypatch.setattr(where_module, "RayPlace", open_cores)
-    nodes.asked = opened
-    return nodes
-
-
-def split(store, capture, tmp_path, said, **settings):
-    paths = []
-    for name, text in said.items():
-        paths.append(tmp_path / name)
-        paths[-1].write_text(text)
-    candidates = list_candidates(map(str, paths))
-    return run_evaluate(
-        Subject(store, (capture,)), candidates, EvaluateSettings(on="ray --cpus 2", workers=1, **settings)
-    )[1]
-
-
-def test_cores_judge_and_gpus_time_only_what_is_right(store, capture, tmp_path, place, cores):
-    said = {f"{number}.hsaco": f"right {number}" for number in range(1, 8)}
-    said |= {"wrong.hsaco": "wrong", "late.hsaco": "late", "refused.hsaco": "refused"}
-    made = split(store, capture, tmp_path, said)
-    wanted = {name: word.split()[0] for name, word in said.items()} | {"late.hsaco": "wrong"}
-    assert outcomes(made) == wanted
-    assert {Path(str(each.name)).name: each.ratio for each in made.variants if each.ratio} == {
-        f"{number}.hsaco": number / 1000 for number in range(1, 8)
-    }
-    assert cores.asked == [(None, True)]
-    assert set(cores.opened) == {0, 1}
-    assert place.opened == [2]  # the worker that times
-    tasks = asked(tmp_path)
-    assert len(tasks) == len(said) + 8  # each once, and what is right once more
-    assert sum(each["judged"] for each in tasks) == 8
-    assert (cores.left, place.left) == (1, 1)
-    assert split(store, capture, tmp_path, said).variants == made.variants
-    assert [each["judged"] for each in asked(tmp_path)[len(tasks) :]] == [False]  # the refused one
-
-
-def test_a_gpu_that_is_lost_while_it_times_loses_no_verdict(store, capture, tmp_path, cores):  # noqa: ARG001
-    (tmp_path / "nodes/kill-2").touch()
-    said = {f"{number}.hsaco": f"right {number}" for number in range(1, 8)}
-    made = split(store, capture, tmp_path, said)
-    assert set(outcomes(made).values()) == {"right"}
-    assert all(each.ratio for each in made.variants)
-    assert (tmp_path / "nodes/killed-2").exists()
-
-
-def test_without_a_gpu_that_times_the_evaluation_ends_with_the_reason(store, capture, tmp_path, place, cores):  # noqa: ARG001
-    place.fails = dict.fromkeys(range(1, 100), True)
-    with pytest.raises(DeviceError, match="the node is down"):
-        split(store, capture, tmp_path, {"a.hsaco": "right 1", "b.hsaco": "wrong"})
-
-
-def test_cores_judge_only_for_gpus_that_the_software_gpu_stands_for(store, tmp_path, cores, monkeypatch):  # noqa: ARG001
-    def publish(**changes):
-        environment = examples.environment()
-        devices = tuple(each.model_copy(update=changes) for each in environment.devices)
-        environment = environment.model_copy(update={"devices": devices})
-        monkeypatch.setattr(made_up, "environment", lambda: environment)
-        return made_up.publish(store, str(changes).encode(), SYMBOL)
-
-    with pytest.raises(UsageError, match="judged on cores anyway"):
-        split(store, publish(software=True), tmp_path, {})
-    with pytest.raises(UsageError, match="does not emulate gfx1100"):
-        split(store, publish(architecture="gfx1100"), tmp_path, {})
