@@ -27,7 +27,7 @@ LIBRARIES = {
     "fla_modules": "fla",
 }
 
-# Which of several threads gets a place in a list differs from run to run: no code can be told from wrong code.
+# Which of several threads gets a place in a list differs from run to run: right code looks like wrong code.
 UNSTEADY = {"generate_dense_voxels_triton_kernel", "generate_voxels_triton_kernel"}
 OWN_DIFFERENCES = "the captured kernel itself is not deterministic"
 
