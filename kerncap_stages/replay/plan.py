@@ -60,6 +60,9 @@ class PlanFiles:
     # Further states to run from: the regions, by base address, that are not as captured.
     states: tuple[Mapping[int, MemoryRef], ...] = ()
     shape: VariantShape | None = None  # of the variant
+    # In guarded runs, which are wanted unless it is None: what can be written beside the captured write set.
+    opened: tuple[tuple[int, int], ...] | None = None
+    guarded_states: frozenset[int] = frozenset()  # numbers of the states with a guarded run
 
 
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
@@ -83,7 +86,9 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     for index, region in enumerate(regions):
         lines.append(_write_region(capture, region))
         lines += [f"written {index} {offset} {length}" for offset, length in region.written or ()]
-    lines += _write_states(regions, files.states)
+    lines += _write_states(regions, files)
+    if files.opened is not None:
+        lines += ["guard", *(f"open {begin:#x} {end - begin}" for begin, end in files.opened)]
     lines += [
         f"variable {variable.address:#x} {variable.size_bytes} "
         f"{_write_digest(variable.pre)} {_write_digest(variable.post)} {variable.symbol}"
@@ -192,10 +197,10 @@ def _write_static_variables(store: Store, capture: Capture) -> Iterator[str]:
             yield f"variable {address:#x} {symbol.size_bytes} - - {symbol.name}"
 
 
-def _write_states(regions: Sequence[Region], states: Iterable[Mapping[int, MemoryRef]]) -> Iterator[str]:
+def _write_states(regions: Sequence[Region], files: PlanFiles) -> Iterator[str]:
     index_of = {region.base_address: index for index, region in enumerate(regions)}
-    for state in states:
-        yield "state"
+    for number, state in enumerate(files.states):
+        yield "state guarded" if number in files.guarded_states else "state"
         yield from (f"change {index_of[base]} {_write_digest(pre)}" for base, pre in state.items())
 
 

@@ -60,6 +60,21 @@ class WrongRuns:
 
 
 @dataclass(frozen=True)
+class GuardedRuns:
+    """Runs from one state in which memory could not be written that the captured kernel does not change.
+
+    state: 0 is the captured one, others are further ones. runs: those that completed. fault: of the run
+    behind these, or nothing. failure: why there are no more, if that is not the kernel's doing.
+    """
+
+    state: int
+    runs: int
+    size_bytes: int  # that could not be written
+    fault: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
 class Peaks:
     """What a device can do at most, as it says itself; 0: not known."""
 
@@ -101,6 +116,7 @@ class ReplayResult:
     repeats: tuple[int, int] = (0, 0)  # further runs from the same state; how many of them differed
     unsettled: bool = False  # the variant's own variables still changed in the last further run
     states: int = 0  # further ones that it was run from
+    guarded: tuple[GuardedRuns, ...] = ()
     ran_once: str = ""  # why there were no further runs
     notes: tuple[str, ...] = ()
     hip_launch: bool = False
@@ -181,6 +197,9 @@ def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         repeats=tuple(report.get("repeats", (0, 0))),
         unsettled=report.get("unsettled", False),
         states=report.get("states", 0),
+        guarded=tuple(
+            GuardedRuns(size_bytes=report["guarded_bytes"], **each) for each in report.get("guarded", ())
+        ),
         ran_once=report.get("ran_once", ""),
         notes=tuple(report.get("notes", ())),
         restored_size_bytes=report.get("restored_bytes", 0),

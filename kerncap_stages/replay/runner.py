@@ -45,6 +45,18 @@ _OTHER_HEAP = (
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Asks for guarded runs: memory in which the captured kernel changes nothing cannot be written.
+
+    opened: what can be written all the same, as first addresses and those behind the ends.
+    fresh: whether there is such a run from fresh values, too.
+    """
+
+    opened: tuple[tuple[int, int], ...] = ()
+    fresh: bool = True
+
+
+@dataclass(frozen=True)
 class Repeats:
     """Further runs from the same state, each compared with the first.
 
@@ -52,6 +64,7 @@ class Repeats:
     unsettled: how many runs there are, in a longer time, while the kernel's own variables change in each.
     kept: how many runs that differ from the first are dumped, into ``differing_1`` and so on.
     restore_all: restore the whole state between runs, not only what the captured kernel writes.
+    guard: guarded runs follow these, as many.
     """
 
     count: int
@@ -59,6 +72,7 @@ class Repeats:
     kept: int = 1
     restore_all: bool = True
     unsettled: int = 0
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,7 @@ class ReplayRequest:
     # Further states to run from in the same process: regions, by base address, that are not as captured.
     # Their outputs are dumped into ``state_1`` and so on.
     states: tuple[Mapping[int, MemoryRef], ...] = ()
+    guarded_states: frozenset[int] = frozenset()  # numbers of those that have a guarded run, too
     states_within_ms: int | None = None  # leave them out if the first run takes longer
     timed: bool = True  # with the device's clock
     # Accesses that the software GPU records; None: those of the first run of each kernel that is timed.
@@ -123,6 +138,9 @@ def replay_capture(
         request = replace(request, hip_launch=_needs_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else prepare_variant(variant, capture, folder)
         files = PlanFiles(baseline, to_load, facts, request.devices, states=request.states, shape=shape)
+        if request.repeats is not None and request.repeats.guard is not None:
+            opened = request.repeats.guard.opened
+            files = replace(files, opened=opened, guarded_states=request.guarded_states)
         notes: tuple[str, ...] = ()
         if not is_hsa:
             files, notes = _link_code(store, capture, files, folder)

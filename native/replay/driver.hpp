@@ -120,6 +120,11 @@ class Driver {
   virtual core::Result<void> place(const Range& range) = 0;
   // After the restore: waits for all of it; regions that the program could not write become so again.
   virtual core::Result<void> seal(const std::vector<Range>& ranges) = 0;
+  // Takes the device's right to write to what the plan's guard covers, or gives it back. Waits for what comes before.
+  // A run that writes there fails. Only where the plan wants guarded runs.
+  virtual core::Result<void> guard(bool) { return {}; }
+  // How much that is.
+  [[nodiscard]] virtual std::uint64_t guarded_bytes() const { return 0; }
   // Memory of a placed region that the processor itself may write and read at the speed of its own, from any thread.
   struct InPlace {
     std::byte* memory = nullptr;         // null: it is the device's, reached through send() and clear()

@@ -16,13 +16,6 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-namespace {
-
-// The time for further runs is so many times longer while the variant's own variables change.
-constexpr int k_unsettled_times = 600;
-
-}  // namespace
-
 Result<void> Engine::read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data) {
   if (Result<void> read = m_driver.read(region, address, data); !read) return read;
   last.variables->overlay(address, data);

@@ -51,7 +51,11 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_options.compare || m_options.changes_only) {
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered.error();
   }
-  const bool runs_again = m_options.repeats != 0 || !m_plan.states.empty();
+  const bool runs_again = m_options.repeats != 0 || !m_plan.states.empty() || m_plan.guarded;
+  if (m_plan.guarded) {
+    m_own.emplace(m_plan, m_driver, *m_candidates.back().code);
+    if (Result<void> kept = m_own->keep(); !kept) return kept.error();
+  }
   if (runs_again || m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
     const Result<void> saved = save_write_set();
     if (!saved && !runs_again) return saved.error();
@@ -73,6 +77,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_outcome.ran_once.empty() && took_ms <= m_options.states_within_ms) {
     if (Result<void> done = run_states(m_candidates.back()); !done) return done.error();
   }
+  if (Result<void> guarded = run_guarded(m_candidates.back()); !guarded) return guarded.error();
   if (m_options.timed) {
     for (const std::string& note : m_driver.opened().stand_ins) m_outcome.notes.push_back(note);
   }
@@ -290,6 +295,8 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   if (launch.is_variant) kernarg.resize(std::max<std::size_t>(kernarg.size(), m_plan.variant_kernarg_bytes));
   m_functions.bring_here(kernarg);
   launch.kernarg = kernarg;
+  m_faulted = false;
+  if (Result<void> guarded = m_guards ? m_driver.guard(true) : Result<void>(); !guarded) return guarded;
   const Result<Timing> timing = m_driver.launch(*candidate.code, launch);
   m_faulted = !timing.ok();
   if (!timing) return timing.error();

@@ -14,6 +14,7 @@
 #include "core/result.hpp"
 #include "replay/driver.hpp"
 #include "replay/moved_variables.hpp"
+#include "replay/own_data.hpp"
 #include "replay/plan.hpp"
 #include "replay/progress.hpp"
 #include "replay/references.hpp"
@@ -22,6 +23,9 @@
 #include "replay/unchanged.hpp"
 
 namespace kerncap::replay {
+
+// The time for further runs is so many times longer while the variant's own variables change.
+inline constexpr int k_unsettled_times = 600;
 
 struct Options {
   std::uint64_t iterations = 1;
@@ -65,6 +69,14 @@ struct Comparison {
   std::vector<std::string> notes;         // for people
 };
 
+// Guarded runs from one state.
+struct Guarded {
+  std::uint64_t state = 0;                // its number among the plan's; 0: the captured one
+  std::uint64_t runs = 0;                 // that completed
+  std::string fault;                      // of the kernel in the run behind these; empty: none
+  std::string failure;                    // of ours
+};
+
 struct Outcome {
   std::vector<std::uint64_t> baseline_ns;
   std::vector<std::uint64_t> variant_ns;
@@ -85,6 +97,8 @@ struct Outcome {
   std::uint64_t repeats_differing = 0;    // left something else than the first run
   bool unsettled = false;                 // the variant's own variables still changed in the last of them
   std::uint64_t states = 0;               // further ones that were run from
+  std::uint64_t guarded_bytes = 0;        // that could not be written in guarded runs
+  std::vector<Guarded> guarded;
   std::string ran_once;                   // why there is one run only, for people; empty: there are more, or nobody wanted any
   std::vector<std::string> notes;         // what cannot hold for this variant, for people
 };
@@ -141,6 +155,8 @@ class Engine {
   core::Result<void> repeat(Candidate& candidate);
   core::Result<void> run_states(Candidate& candidate);
   core::Result<void> change(const State& state);
+  core::Result<void> run_guarded(Candidate& candidate);
+  core::Result<bool> run_guarded_once(Candidate& candidate, Guarded& guarded);
   core::Result<void> look_outside();
   // A part of what the last run left, as the captured code object would have it.
   core::Result<void> read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data);
@@ -173,6 +189,8 @@ class Engine {
   std::vector<std::vector<std::uint64_t>*> m_untold;  // launches whose times the driver will tell; null: they do not count
   bool m_is_fresh = true;                 // memory is as restored, and no run has changed it
   bool m_faulted = false;
+  std::optional<OwnData> m_own;           // as loaded; only for guarded runs
+  bool m_guards = false;                  // the next run is guarded
 };
 
 }  // namespace kerncap::replay

@@ -25,4 +25,23 @@ core::Result<bool> OwnData::look() {
   return std::exchange(m_last, now) != now;
 }
 
+core::Result<void> OwnData::keep() {
+  std::uint64_t left = k_most_bytes;
+  for (const AddressRange& part : m_code.own_data()) {
+    std::vector<std::byte> data(std::min(part.bytes, left));
+    left -= data.size();
+    if (data.empty()) continue;
+    if (core::Result<void> read = m_driver.read(m_place, part.base, data); !read) return read;
+    m_kept.emplace_back(part.base, std::move(data));
+  }
+  return {};
+}
+
+core::Result<void> OwnData::put_back() {
+  for (const auto& [address, data] : m_kept) {
+    if (core::Result<void> written = m_driver.write(m_place, address, data); !written) return written;
+  }
+  return {};
+}
+
 }  // namespace kerncap::replay

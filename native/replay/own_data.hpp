@@ -2,6 +2,11 @@
 // keeps something from one to the next.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "core/digest.hpp"
 #include "core/result.hpp"
 #include "replay/driver.hpp"
@@ -15,12 +20,16 @@ class OwnData {
 
   // Looks, and says whether anything is not as it was the last time. Of very much data only the beginning is looked at.
   core::Result<bool> look();
+  // Keeps it, and puts it back as it was then; of very much the beginning.
+  core::Result<void> keep();
+  core::Result<void> put_back();
 
  private:
   Region m_place;
   Driver& m_driver;
   const Code& m_code;
   core::Digest m_last{};
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> m_kept;  // with their addresses
 };
 
 }  // namespace kerncap::replay

@@ -48,7 +48,9 @@ class Parser {
     else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }
     else if (what == "region") region(words);
     else if (what == "written") written(words);
-    else if (what == "state") { m_plan.states.emplace_back(); return true; }
+    else if (what == "state") { m_plan.states.emplace_back().guarded = text == "state guarded"; return true; }
+    else if (what == "guard") { m_plan.guarded = true; return true; }
+    else if (what == "open") { const std::uint64_t base = words.number(); m_plan.open.push_back({base, words.number()}); }
     else if (what == "change") change(words);
     else if (what == "variable") variable(words);
     else if (what == "fixed") fixed(words);

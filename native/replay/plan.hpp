@@ -22,8 +22,11 @@
 //             | "loaded" address bytes                where the kernel's code object was
 //             | "region" base bytes kind device access flags host align own piece pre post
 //             | "written" region offset bytes         a part of a region that the kernel changed
-//             | "state"                               another state to run from, in the same process, behind the captured one
+//             | "state" ["guarded"]                   another state to run from, in the same process, behind the captured one;
+//                                                   guarded: also in guarded runs
 //             | "change" region memory                what a region holds in the last "state"; the others are as captured
+//             | "guard"                               further runs, in which memory may not be written: guard.hpp
+//             | "open" address bytes                  what may be written in these, beside what the captured kernel changed
 //             | "variable" address bytes pre post name  pre, post: - where it is a part of a region only
 //             | "fixed" role name                     a variable that the linked code object has where it was captured
 //             | "renamed" name other                  what the variant calls a variable
@@ -70,6 +73,11 @@ struct Memory {
 struct ByteRange {
   std::uint64_t offset;
   std::uint64_t bytes;
+};
+
+struct AddressRange {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
 };
 
 struct Region {
@@ -124,6 +132,7 @@ struct State {
     const Memory* memory = nullptr;
   };
   std::vector<Change> changes;
+  bool guarded = false;
 };
 
 struct LaunchShape {
@@ -156,6 +165,8 @@ struct Plan {
   std::uint64_t loaded_bytes = 0;
   std::vector<Region> regions;                  // by ascending address
   std::vector<State> states;
+  bool guarded = false;                         // guarded runs are wanted
+  std::vector<AddressRange> open;               // in them
   std::vector<Variable> variables;
   std::set<std::string, std::less<>> fixed;          // variables that the linked baseline has where they were
   std::set<std::string, std::less<>> variant_fixed;  // the same of the variant

@@ -60,7 +60,13 @@ std::string report_outcome(const Outcome& outcome, const Driver::Opened& device)
   out += "],\"states\":" + number(outcome.states);
   out += ",\"repeats\":" + list({outcome.repeats, outcome.repeats_differing});
   out += ",\"unsettled\":" + std::string(outcome.unsettled ? "true" : "false");
-  out += ",\"ran_once\":" + json_string(outcome.ran_once) + ",\"notes\":[";
+  out += ",\"guarded_bytes\":" + number(outcome.guarded_bytes) + ",\"guarded\":[";
+  for (std::size_t i = 0; i < outcome.guarded.size(); ++i) {
+    const Guarded& guarded = outcome.guarded[i];
+    out += std::string(i == 0 ? "{" : ",{") + "\"state\":" + number(guarded.state) + ",\"runs\":" + number(guarded.runs);
+    out += ",\"fault\":" + json_string(guarded.fault) + ",\"failure\":" + json_string(guarded.failure) + "}";
+  }
+  out += "],\"ran_once\":" + json_string(outcome.ran_once) + ",\"notes\":[";
   for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + json_string(outcome.notes[i]);
   return out + "]}\n";
 }

@@ -9,11 +9,6 @@
 
 namespace kerncap::replay {
 
-struct AddressRange {
-  std::uint64_t base = 0;
-  std::uint64_t bytes = 0;
-};
-
 class Watch {
  public:
   virtual ~Watch() = default;

@@ -13,6 +13,7 @@
 #include "cuda/driver/launch_settings.hpp"
 #include "cuda/driver/reservations.hpp"
 #include "replay/driver.hpp"
+#include "replay/guard.hpp"
 
 namespace kerncap::cuda {
 
@@ -34,6 +35,8 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
                           std::uint64_t bytes) override;
   core::Result<void> clear(const replay::Region& region, std::uint64_t address, std::uint64_t bytes) override;
   core::Result<void> seal(const std::vector<replay::Range>& ranges) override;
+  core::Result<void> guard(bool on) override;
+  [[nodiscard]] std::uint64_t guarded_bytes() const override;
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
   // A cubin has no address that could be asked for.
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
@@ -77,6 +80,8 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   [[nodiscard]] bool is_managed(const replay::Region& region) const;
   core::Result<void> settle_managed();
   [[nodiscard]] std::vector<std::string> stand_ins() const;
+  // Each piece that is guarded has a mapping of its own.
+  core::Result<void> map_pieces(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
   core::Result<void> map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
   // New memory, or that of an earlier mapping of the same piece.
   core::Result<CUmemGenericAllocationHandle> physical_memory(std::uint64_t bytes, const replay::Region& region);
@@ -105,6 +110,12 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   std::set<std::uint64_t> m_mapped;     // granules that have memory
   std::map<std::uint32_t, CUmemGenericAllocationHandle> m_pieces;
   std::vector<Slack> m_slack;           // by ascending address
+  replay::Guard m_guard;
+  struct Guarded {
+    Reservation range;
+    const replay::Region* region;       // whose rights it has otherwise
+  };
+  std::vector<Guarded> m_guarded;
   // Where only the kernel's own variables were and no memory could be had: host memory stands in for it, and the
   // engine brings it together with the variables where the module has them now.
   struct Absent {

@@ -29,6 +29,7 @@ std::string span_of(std::uint64_t base, std::uint64_t bytes) { return hex(base) 
 
 Result<void> CudaDriver::reserve(const replay::Plan& plan) {
   m_slack = slack_of(plan.regions, m_granule);
+  m_guard = replay::Guard(plan, m_granule, is_reserved);
   allocate_managed(plan);
   for (const Reservation& wanted : reservations_of(plan.regions, m_managed)) {
     CUdeviceptr got = 0;
@@ -78,7 +79,7 @@ Result<void> CudaDriver::place(const replay::Range& range) {
     std::uint64_t stop = at;
     while (stop < end && !m_mapped.contains(stop)) m_mapped.insert(stop), stop += m_granule;
     const bool is_there = is_within(m_managed, at);
-    if (Result<void> mapped = is_there ? Result<void>() : map(at, stop - at, *range.first); !mapped) return mapped;
+    if (Result<void> mapped = is_there ? Result<void>() : map_pieces(at, stop - at, *range.first); !mapped) return mapped;
     if (Result<void> filled = fill_slack(at, stop); !filled) return filled;
     at = stop;
   }

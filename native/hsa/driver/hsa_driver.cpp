@@ -19,6 +19,7 @@ using core::ErrorCode;
 using core::Result;
 
 constexpr std::uint32_t k_queue_packets = 64;
+constexpr std::uint64_t k_page_bytes = 4096;             // what rights are set for
 constexpr std::uint64_t k_flush_bytes = 512ull << 20;   // more than any cache of a GPU holds
 constexpr std::uint64_t k_most_watched_share = 8;        // of the machine's memory; a replay beside this one may do the same
 
@@ -94,6 +95,7 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
     return Error{ErrorCode::unsupported, "the capture is of a " + architecture_of(plan.isa) + ", and this GPU is a " +
                                              architecture_of(m_device->isa)};
   }
+  m_guard = replay::Guard(plan, k_page_bytes, [](const replay::Region& region) { return !region.on_host(); });
   m_watches = m_reach_devices && m_device->is_software() && watched_bytes(plan) <= most_watched_bytes();
   m_opened = {m_device->name, m_device->isa, m_machine.runtime_version, {}, {}, m_device->peaks, m_device->is_software()};
   if (m_wants_hip) {

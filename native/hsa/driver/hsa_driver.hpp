@@ -16,6 +16,7 @@
 #include "hsa/driver/readable_code.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
+#include "replay/guard.hpp"
 
 namespace kerncap::hsa {
 
@@ -31,6 +32,8 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   core::Result<void> seal(const std::vector<replay::Range>& ranges) override;
+  core::Result<void> guard(bool on) override;
+  [[nodiscard]] std::uint64_t guarded_bytes() const override;
   [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
   core::Result<std::byte*> staging(std::size_t buffer) override;
   core::Result<void> send(std::size_t buffer, const replay::Region& region, std::uint64_t address,
@@ -64,6 +67,9 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   [[nodiscard]] const ReplayDevice& device_of(std::uint32_t captured) const;
   [[nodiscard]] std::vector<hsa_agent_t> agents_of(std::uint64_t access) const;
   core::Result<void> place_on_device(const replay::Range& range);
+  // Reserved addresses get memory: each piece that is guarded is a mapping of its own.
+  core::Result<void> map_pieces(const replay::Range& range);
+  core::Result<void> map(const replay::Range& range);
   core::Result<void> grant(const replay::Range& range, hsa_access_permission_t right);
   core::Result<hsa_amd_vmem_alloc_handle_t> physical_memory(const replay::Range& range);
   core::Result<void> place_on_host(const replay::Range& range);
@@ -121,6 +127,8 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   std::vector<const replay::Region*> m_remembered_regions;
   // Physical memory that several ranges map, by the plan's number for it.
   std::map<std::uint32_t, hsa_amd_vmem_alloc_handle_t> m_pieces;
+  replay::Guard m_guard;
+  std::vector<replay::Range> m_guarded;
   std::byte* m_flush = nullptr;
   mutable std::mutex m_fault_mutex;
   std::string m_fault;

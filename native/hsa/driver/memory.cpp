@@ -59,22 +59,26 @@ Result<void> HsaDriver::place(const replay::Range& range) {
 
 Result<void> HsaDriver::place_on_device(const replay::Range& range) {
   void* got = nullptr;
-  hsa_status_t status = m_runtime.hsa_amd_vmem_address_reserve(&got, range.bytes, range.base, 0);
+  const hsa_status_t status = m_runtime.hsa_amd_vmem_address_reserve(&got, range.bytes, range.base, 0);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reserving " + span_of(range), status);
   if (got != pointer(range.base)) {
     return Error{ErrorCode::device, "ROCr would place " + span_of(range) + " of the capture at " +
                                         hex(reinterpret_cast<std::uint64_t>(got)) + " instead"};
   }
-  const Result<hsa_amd_vmem_alloc_handle_t> handle = physical_memory(range);
-  if (!handle) return handle.error();
-  status = m_runtime.hsa_amd_vmem_map(got, range.bytes, 0, handle.value(), 0);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "mapping " + span_of(range), status);
+  if (Result<void> mapped = map_pieces(range); !mapped) return mapped;
   // Two mappings of one piece of memory would be filled by two threads at the same time.
   const bool reached = m_reach_devices && device_of(range.first->device).is_software() && range.first->piece == 0;
   if (reached) note_reached(range, true);
   Result<void> granted = grant(range, HSA_ACCESS_PERMISSION_RW);
   if (granted && reached && is_touched(range.base, range.base + range.bytes)) m_touched.push_back({range.base, range.bytes});
   return granted;
+}
+
+Result<void> HsaDriver::map(const replay::Range& range) {
+  const Result<hsa_amd_vmem_alloc_handle_t> handle = physical_memory(range);
+  if (!handle) return handle.error();
+  const hsa_status_t status = m_runtime.hsa_amd_vmem_map(pointer(range.base), range.bytes, 0, handle.value(), 0);
+  return status == HSA_STATUS_SUCCESS ? Result<void>() : runtime_error(m_runtime, "mapping " + span_of(range), status);
 }
 
 // One handle for each range, but for mappings of the same physical memory: what is written through one address is there
