@@ -169,6 +169,25 @@ class BaselineReplay(Frozen):
     outcome: ReplayOutcome
     explanation: Remark | None = None
     outputs: tuple[OutputState, ...]
+    opened: tuple[ByteRange, ...] = Field(
+        default=(),
+        description="of a guarded replay: address and length of what could be written beside the write set",
+    )
+
+
+class Guard(Frozen):
+    """Guarded runs of the variant: memory that the captured kernel does not write could not be written."""
+
+    size_bytes: SizeBytes = Field(description="of the captured data")
+    guarded_size_bytes: SizeBytes = Field(description="in whole pages, which may hold more than that data")
+    runs: Count = Field(description="from the captured pre-state")
+    fresh_runs: Count = Field(description="from fresh values of the inputs")
+    opened: tuple[ByteRange, ...] = Field(
+        default=(),
+        description="address and length of what was not guarded because the captured kernel writes there, "
+        "beside its write set",
+    )
+    failure: Remark | None = Field(default=None, description="why there were no more guarded runs")
 
 
 class Coverage(StrEnum):
@@ -211,6 +230,9 @@ class Validation(Manifest):
     variant_runs: Count = Field(default=0, description="replays of the variant from the captured pre-state")
     nondeterministic_share: Share = Field(default=0.0, description="share of the write set's bytes")
     baselines: tuple[BaselineReplay, ...] = ()
+    guard: Guard | None = Field(
+        default=None, description="none: writes were looked for otherwise, or not at all"
+    )
     precision: Precision | None = Field(
         default=None, description="none: precision was judged against the captured kernel only"
     )

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from kerncap_stages.manifests.validation import OutputPrecision, RegionResult, Tolerance, Validation
+    from kerncap_stages.manifests.validation import (
+        Guard,
+        OutputPrecision,
+        RegionResult,
+        Tolerance,
+        Validation,
+    )
 
 
 def render(validation: Validation) -> Iterator[RenderableType]:
@@ -35,6 +41,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
             ("pre-states", str(validation.pre_states)),
             ("perturbed", formats.format_size(validation.poisoned_size_bytes)),
+            ("guarded", None if validation.guard is None else _describe_guard(validation.guard)),
             ("fresh values", None if validation.seed is None else f"seed {validation.seed}"),
         ]
     )
@@ -72,6 +79,14 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ),
         )
     yield from make_environment_section(validation.environment)
+
+
+def _describe_guard(guard: Guard) -> str:
+    runs = f"{guard.runs} from the captured state, {guard.fresh_runs} from fresh values"
+    sizes = (
+        f"{formats.format_size(guard.guarded_size_bytes)} in pages of {formats.format_size(guard.size_bytes)}"
+    )
+    return f"{sizes}, in {runs}" + (f": {guard.failure}" if guard.failure else "")
 
 
 def _make_row(region: RegionResult) -> tuple[str, ...]:

@@ -93,6 +93,33 @@ class Baselines:
         """Return the replay with these perturbations if an earlier validation kept it, else None."""
         return self._known(self._make_trial_key(*trials))
 
+    def find_guarded(self, *, fresh: bool = False) -> BaselineReplay | None:
+        """Return the guarded replay that decided what is opened; see ``keep_guarded``."""
+        key = self._make_key(guarded="fresh" if fresh else "captured")
+        return next((replay for replay in self.kept if replay.key == key), None) or self._known(key)
+
+    def keep_guarded(
+        self, outcome: ReplayOutcome, opened: Iterable[tuple[int, int]] = (), *, fresh: bool = False
+    ) -> None:
+        """Keep how a guarded replay ended, from the captured state or from fresh values.
+
+        opened: first addresses and those behind the ends of memory that could be written in it.
+        """
+        key = self._make_key(guarded="fresh" if fresh else "captured")
+        ranges = tuple((begin, end - begin) for begin, end in opened)
+        self.kept = [replay for replay in self.kept if replay.key != key]
+        self.kept.append(
+            BaselineReplay(
+                key=key,
+                changed_region=None,
+                pre=None,
+                explanation=None,
+                outcome=outcome,
+                outputs=(),
+                opened=ranges,
+            )
+        )
+
     def remember(self, validation: Digest) -> None:
         """Make the replays that this validation used available to later ones. Call it after publishing."""
         for replay in find_lasting(self.kept):

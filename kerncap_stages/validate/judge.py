@@ -10,9 +10,8 @@
    region, replay the variant, too, and compare their outputs. Regions after the first 16 are perturbed
    together.
 5. If no write is known yet, perturb up to 16 regions that no known pointer leads to, one by one.
-6. Perturb the memory that no known pointer leads to, and give all inputs fresh values: in the same state, or
-   in one of their own if the captured kernel does not complete. The variant is replayed from there.
-7. Fail the variant if the captured kernel is still not known to write anything: then nothing was compared.
+6. Perturb the memory that no known pointer leads to, and give all inputs fresh values: in one state, or two.
+7. Fail the variant if the captured kernel is still not known to write anything, or in guarded runs.
 
 ``--quick`` leaves out steps 4 to 7: if no write is known, a note says so. Without a variant, the first replay
 of the captured kernel is compared with the golden state, without regions in which its replays differ.
@@ -108,7 +107,7 @@ class Judge:
         self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
         self._own = OwnDifferences(store, capture, baselines, replays)
-        self._unexpected = UnexpectedWrites(store, capture, arguments, replays)
+        self._unexpected = UnexpectedWrites(store, capture, arguments, replays, baselines)
         self._precision = Precision(store, capture, source, arguments, settings)
 
     def find_fresh_values(self) -> None:
@@ -149,6 +148,7 @@ class Judge:
             judgement = self._own.note(judgement)
         elif self._settings.perturb:
             judgement = self._judge_perturbed(judgement, variant, golden)
+            judgement = self._unexpected.judge_guarded(judgement, variant)
         elif not judgement.knows_writes:
             judgement = judgement.note(NOTHING_KNOWN)
         if judgement.passed and judgement.changes_expected and not judgement.changes_made:
@@ -267,9 +267,8 @@ class Judge:
     def _judge_unreached(self, judgement: Judgement, variant: Path, regions: Sequence[Region]) -> Judgement:
         """Judge a variant from a state in which memory that no known pointer leads to is perturbed.
 
-        A kernel may reach that memory by arithmetic on another address. If the captured kernel's outputs do
-        not change, it does not reach it. The variant is run all the same: it may write there what was there
-        before.
+        A kernel may reach that memory by arithmetic on another address. If the captured kernel does not, the
+        variant is run all the same: it may write there what was there before.
         """
         if not regions:
             return judgement
@@ -347,4 +346,5 @@ class Judge:
         return compared, allowed
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
-        return plan_repeats(self._settings, self._capture, self._seed, is_perturbed=is_perturbed)
+        guard = self._unexpected.guard
+        return plan_repeats(self._settings, self._capture, self._seed, guard, is_perturbed=is_perturbed)

@@ -61,6 +61,17 @@ class PartVerdict:
 
 
 @dataclass(frozen=True)
+class Guarded:
+    """Guarded runs of a variant; ``opened`` as in ``Guard``. failure: why there were no more, or nothing."""
+
+    size_bytes: int
+    runs: int
+    fresh_runs: int = 0
+    opened: tuple[tuple[int, int], ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True)
 class Judgement:
     """The verdict with its evidence. Each step of the judge returns a new one. ``reasons`` are for people."""
 
@@ -78,6 +89,7 @@ class Judgement:
     changes_made: bool = False  # by the variant, from any state
     own_bound: float | None = None  # the largest absolute one that the captured kernel's own differences give
     seed: int | None = None  # of the fresh values that were compared
+    guarded: Guarded | None = None  # runs in which the variant could not write everywhere
     precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 
     @property

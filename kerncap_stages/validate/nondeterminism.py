@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.replay.runner import Guard
     from kerncap_stages.store import Store
     from kerncap_stages.validate.baselines import Baselines
     from kerncap_stages.validate.judgement import Judgement
@@ -46,11 +47,17 @@ KEPT_MEMORY = (
 
 
 def plan_repeats(
-    settings: JudgeSettings, capture: Capture, seed: int | None, *, is_perturbed: bool
+    settings: JudgeSettings,
+    capture: Capture,
+    seed: int | None,
+    guard: Guard | None = None,
+    *,
+    is_perturbed: bool,
 ) -> Repeats | None:
     """Decide how often a variant is run again from a state; None: not at all.
 
-    seed: decides how many runs there are of a variant whose own variables change in each.
+    seed: decides how many runs there are of a variant whose own variables change in each. guard: of further
+    runs from the captured state, unless perturbed states are left out.
     From a perturbed state a kernel may write other bytes than it did, so the whole state must be restored.
     """
     wanted = settings.variant_runs or _MAX_RUNS
@@ -65,7 +72,8 @@ def plan_repeats(
     if settings.variant_runs is None:
         chance = secrets.randbelow(len(_UNSETTLED_RUNS)) if seed is None else seed
         unsettled = _UNSETTLED_RUNS[chance % len(_UNSETTLED_RUNS)]
-    return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small, unsettled=unsettled)
+    guard = guard if settings.perturb else None
+    return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small, unsettled=unsettled, guard=guard)
 
 
 def _is_small(capture: Capture) -> bool:

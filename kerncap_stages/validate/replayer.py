@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +11,7 @@ from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.accesses import Watched
 from kerncap_stages.replay.plan import find_own_code
+from kerncap_stages.replay.report import GuardedRuns
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.compare.relocation import Relocation
@@ -59,6 +60,7 @@ class Run:
     # Numbers of the watched ranges that it and the further runs wrote; None: not known.
     writes: frozenset[int] | None = None
     in_turn: bool = False  # in a process that had run from another state before
+    guard: GuardedRuns | None = None  # further ones from the same state; None: nobody wanted any
 
     @property
     def completed(self) -> bool:
@@ -193,11 +195,13 @@ class ProcessReplayer:
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
-            runs = [self._store_run(folder, first.capture, result, relocation)]
+            runs = [self._store_run(folder, first.capture, result, relocation, repeats)]
             writes = split_writes(result)[1]
-            for start, each, written in zip(further[: len(folders)], folders, writes, strict=True):
+            states = zip(further[: len(folders)], folders, writes, strict=True)
+            for number, (start, each, written) in enumerate(states, start=1):
                 outputs = store_outputs(self._store, start.capture, each, relocation)
-                runs.append(Run(result.outcome, result.explanation, outputs, result.outside, writes=written))
+                run = Run(result.outcome, result.explanation, outputs, result.outside, writes=written)
+                runs.append(replace(run, guard=_find_guarded(result, number)))
             return runs
 
     def _choose_limit_s(self, start: Start) -> float:
@@ -236,6 +240,7 @@ class ProcessReplayer:
             quiet=quiet or (start.is_perturbed and variant is None),
             repeats=repeats,
             states=tuple(each.changes or {} for each in further),
+            guarded_states=_choose_guarded(repeats, further),
             states_within_ms=within_ms,
             watched=self._watched,
             verify=not self._verify_once or not memories <= self._verified,
@@ -264,12 +269,18 @@ class ProcessReplayer:
             what = f"the replay gave no complete state of region {missing.base_address:#x}"
             return Run(ReplayOutcome.CRASHED, what, {})
         relocation = make_relocation(self._store, start.capture, variant, result)
-        return self._store_run(folder, start.capture, result, relocation)
+        return self._store_run(folder, start.capture, result, relocation, repeats)
 
     def _store_run(
-        self, folder: Path, capture: Capture, result: ReplayResult, relocation: Relocation | None
+        self,
+        folder: Path,
+        capture: Capture,
+        result: ReplayResult,
+        relocation: Relocation | None,
+        repeats: Repeats | None,
     ) -> Run:
         outputs = store_outputs(self._store, capture, folder, relocation)
+        wants_guard = repeats is not None and repeats.guard is not None
         words = 0 if relocation is None else relocation.words
         further_runs, differing_runs = result.repeats
         return Run(
@@ -284,7 +295,19 @@ class ProcessReplayer:
             result.ran_once,
             result.unsettled,
             split_writes(result)[0],
+            guard=(_find_guarded(result, 0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
         )
+
+
+def _choose_guarded(repeats: Repeats | None, further: Sequence[Start]) -> frozenset[int]:
+    """Return the numbers of the further states from which there are guarded runs, too."""
+    if repeats is None or repeats.guard is None or not repeats.guard.fresh:
+        return frozenset()
+    return frozenset(number for number, start in enumerate(further) if start.is_fresh)
+
+
+def _find_guarded(result: ReplayResult, state: int) -> GuardedRuns | None:
+    return next((each for each in result.guarded if each.state == state), None)
 
 
 def split_writes(result: ReplayResult) -> tuple[frozenset[int] | None, list[frozenset[int] | None]]:

@@ -253,4 +253,5 @@ def _add_repeat(first: Run, second: Run) -> Run:
         further_runs=1,
         differing_runs=int(differs),
         differing=(second.outputs,) if differs else (),
+        guard=first.guard or second.guard,
     )

@@ -15,6 +15,7 @@ from kerncap_stages.manifests.source import Source
 from kerncap_stages.manifests.validation import (
     ElementType,
     ErrorSize,
+    Guard,
     OutputPrecision,
     Precision,
     RegionResult,
@@ -24,6 +25,7 @@ from kerncap_stages.manifests.validation import (
     WorstElement,
 )
 from kerncap_stages.project.unedited import find_unedited
+from kerncap_stages.replay.accesses import find_data_regions
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.baselines import Baselines, make_kept_finder
@@ -125,6 +127,7 @@ def make_manifest(
         variant_runs=judgement.variant_runs,
         nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,
         baselines=tuple({replay.key: replay for replay in baselines.kept}.values()),
+        guard=_make_guard(capture, judgement),
         precision=_make_precision(request.settings, judgement),
     )
 
@@ -138,6 +141,20 @@ def _make_tolerance(bounds: Bounds, own: float | None) -> Tolerance | None:
         return None
     absolute = bounds.atol if own is None else own + (bounds.atol or 0.0)
     return Tolerance(absolute=absolute, relative=bounds.rtol, ulp=bounds.ulp)
+
+
+def _make_guard(capture: Capture, judgement: Judgement) -> Guard | None:
+    guarded = judgement.guarded
+    if guarded is None:
+        return None
+    return Guard(
+        size_bytes=sum(region.size_bytes for region in find_data_regions(capture)),
+        guarded_size_bytes=guarded.size_bytes,
+        runs=guarded.runs,
+        fresh_runs=guarded.fresh_runs,
+        opened=tuple((begin, end - begin) for begin, end in guarded.opened),
+        failure=guarded.failure or None,
+    )
 
 
 def _make_precision(settings: JudgeSettings, judgement: Judgement) -> Precision | None:

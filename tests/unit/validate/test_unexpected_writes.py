@@ -11,6 +11,7 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.report import ReplayResult
 from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.validate.arguments import Pointer
+from kerncap_stages.validate.baselines import Baselines
 from kerncap_stages.validate.judgement import Judgement
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run, split_writes
@@ -55,7 +56,8 @@ def judge(store, kernel, before, of_captured, of_variant, *, software=True):
     environment = bench.capture.environment.model_copy(update={"devices": (device,)})
     bench.capture = bench.capture.model_copy(update={"environment": environment})
     replays = Replays(of_captured)
-    unexpected = UnexpectedWrites(store, bench.capture, ARGUMENTS, replays)
+    baselines = Baselines(store, bench.capture, replays, {}, lambda _: None)
+    unexpected = UnexpectedWrites(store, bench.capture, ARGUMENTS, replays, baselines)
     assert replays.ranges == [(BASE, BASE + HALF), (BASE + HALF, BASE + 2 * HALF)]
     golden = {each.base_address: each.post for each in bench.capture.regions}
     start = Start(store, bench.capture)
