@@ -18,7 +18,7 @@ from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -51,7 +51,7 @@ class Freshness(StrEnum):
     """How far values change."""
 
     # As IN_DISTRIBUTION; besides, half of the floats change their sign. Of eight integers one becomes any
-    # number, one gets another highest bit, and one becomes zero.
+    # number, one gets another highest bit, and one becomes zero. Floats that are all zero become any below 1.
     ANY = "any"
     # Numbers change places. Floats change by an eighth at most, and are never larger than the largest
     # captured one.
@@ -73,19 +73,25 @@ def freshen(
         word = _choose_word(part.element_type)
         size = np.dtype(word).itemsize
         end = part.start + (min(part.end, content.size) - part.start) // size * size
+        is_zero = part.element_type in _FLOATS and not content[part.start : end].any()
+        make = _make_floats if is_zero and freshness is Freshness.ANY else _freshen_elements
 
         def freshen_slab(
-            low: int, high: int, part: Span = part, word: type[np.unsignedinteger] = word
+            low: int,
+            high: int,
+            element_type: str | None = part.element_type,
+            word: type[np.unsignedinteger] = word,
+            make: Callable[..., Words] = make,
         ) -> None:
             # Of each slab's own, as slabs come in any order.
             generator = np.random.Generator(np.random.PCG64([seed, low]))
             elements = content[low:high].view(word)
             if kept is None:
-                elements[:] = _freshen_elements(elements, part.element_type, freshness, generator)
+                elements[:] = make(elements, element_type, freshness, generator)
                 return
             offsets = np.arange(low, high, elements.itemsize)
             free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + elements.itemsize - 1) // _WORD_BYTES])
-            elements[free] = _freshen_elements(elements[free], part.element_type, freshness, generator)
+            elements[free] = make(elements[free], element_type, freshness, generator)
 
         for_each_slab(freshen_slab, part.start, end, _SLAB * size)
 
@@ -135,6 +141,16 @@ def _freshen_elements(
         # The lowest bit of each byte: a float of any type stays finite unless it is very large.
         moved ^= generator.integers(0, 1 << 32, moved.size, np.uint32) & np.uint32(0x01010101)
     return moved
+
+
+def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:
+    """Return as many floats as ``values``, whose sizes are from 1/2 to 1: a variant may ignore zeros."""
+    word, mantissa_bits, _ = _FLOATS[element_type]
+    bits = 8 * values.itemsize
+    half = word((1 << (bits - 2 - mantissa_bits)) - 2 << mantissa_bits)
+    signs = generator.integers(0, 2, values.size, word) << word(bits - 1)
+    fresh: Words = half | signs | generator.integers(0, 1 << mantissa_bits, values.size, word)
+    return fresh
 
 
 def _permute(values: Words, generator: np.random.Generator) -> Words:

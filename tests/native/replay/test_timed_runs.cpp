@@ -27,7 +27,12 @@ struct OwnCode final : replay::Code {
 class Device final : public test::MemoryDriver, private replay::Watch {
  public:
   Device(std::uint32_t odd_each, bool compares, bool counts)
-      : MemoryDriver(k_base, k_words + 1), m_odd_each(odd_each), m_compares(compares), m_counts(counts) {}
+      : MemoryDriver(k_base, k_words + 1), m_odd_each(odd_each), m_compares(compares), m_counts(counts) {
+    m_opened.is_software = true;
+  }
+  // Its cache and its clocks show in times.
+  void be_hardware() { m_opened.is_software = false; }
+  [[nodiscard]] std::uint32_t launches() const { return m_launches; }
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
                                                    std::optional<std::uint64_t>) override {
     return std::unique_ptr<replay::Code>(std::make_unique<OwnCode>());
@@ -110,6 +115,15 @@ void a_counter_of_the_code_does_not_outlive_a_run() {
   CHECK((run(device, 7, scratch.path() / "out").variant_states == States(7, 0)));
 }
 
+void a_kernel_runs_once_more_before_each_timed_run_behind_a_judgement() {
+  const test::ScratchStore scratch;
+  Device device(100, true, false);
+  device.be_hardware();
+  const replay::Outcome outcome = run(device, 7, scratch.path() / "out");
+  CHECK(device.launches() == 7 + 6 && outcome.variant_ns.size() == 7);
+  CHECK((outcome.variant_states == States(7, 0)));
+}
+
 }  // namespace
 
 int main() {
@@ -118,5 +132,6 @@ int main() {
     a_wrong_first_run_is_the_state_that_others_differ_from(compares);
   }
   a_counter_of_the_code_does_not_outlive_a_run();
+  a_kernel_runs_once_more_before_each_timed_run_behind_a_judgement();
   return test::exit_code();
 }

@@ -52,6 +52,17 @@ def test_special_numbers_stay_as_many(special):
     assert np.isnan(made).sum() == np.isnan(values).sum()
 
 
+@pytest.mark.parametrize("element_type", TYPES)
+def test_an_input_of_zeros_becomes_numbers_unless_values_stay_in_distribution(element_type):
+    values = np.zeros(5000, TYPES[element_type])
+    made = fresh(values, element_type, Freshness.ANY)
+    assert ((np.abs(made) >= 0.5) & (np.abs(made) < 1)).all()
+    assert 0.4 < (made < 0).mean() < 0.6
+    assert len(np.unique(made)) > 100
+    for freshness in (Freshness.IN_DISTRIBUTION, Freshness.FLOATS):
+        assert not fresh(values, element_type, freshness).any()
+
+
 @pytest.mark.parametrize("freshness", Freshness)
 def test_a_small_input_in_a_large_allocation_is_not_lost_among_its_zeros(freshness):
     values = np.zeros(64 << 10, np.float32)
