@@ -213,11 +213,12 @@ def install_script(recipe: Recipe, layers: Sequence[str] | None) -> str:
     """Return the shell commands that install the recipe's packages, or with ``layers`` only these layers."""
     install = "apt-get install -y -q --no-install-recommends"
     lines = ["apt-get update -q"]
+    release = f"-t {recipe.overlay} " if recipe.overlay else ""
     if layers is None:
-        release = f"-t {recipe.overlay} " if recipe.overlay else ""
         if recipe.rocm_packages:
             lines.append(f"{install} {release}{' '.join(recipe.rocm_packages)}")
         lines.append(f"{install} {' '.join((*COMMON_PACKAGES, *recipe.packages))}")
     else:
-        lines += [f"{install} {' '.join(layer.packages)}" for layer in recipe.choose_layers(tuple(layers))]
+        chosen = recipe.choose_layers(tuple(layers))
+        lines += [f"{install} {release}{' '.join(layer.packages)}" for layer in chosen]
     return "\n".join([*lines, "apt-get clean", "rm -rf /var/lib/apt/lists/*"])

@@ -110,6 +110,18 @@ SLURM = Layer(
     size_gib=2.8,
 )
 
+# What CuPy and JAX of PyPI load: ROCm's libraries, and the headers that CuPy's kernels include.
+FRAMEWORKS = Layer(
+    name="frameworks",
+    packages=(
+        "libhipblas3", "libhipblaslt1", "libhipcub-dev", "libhipfft0", "libhiprand1", "libhipsolver1",
+        "libhipsparse4", "libmiopen1", "librccl1", "librocblas5", "librocprim-dev", "librocsolver0",
+        "librocthrust-dev", "libroctx64-4",
+    ),
+    supported={"librocblas5": ("7.2", "7.3"), "libmiopen1": ("7.2", "7.3"), "libhipcub-dev": ("7.2", "7.3")},
+    size_gib=6.0,
+)  # fmt: skip
+
 RECIPES = {
     recipe.rocm: recipe
     for recipe in (
@@ -148,6 +160,7 @@ RECIPES = {
             llvm="22",
             size_gib=3.0,
             snapshot="20261030T080000Z",
+            layers={FRAMEWORKS.name: FRAMEWORKS},
         ),
         # An old distribution, for wheels: what is compiled there also runs on newer ones.
         Recipe(

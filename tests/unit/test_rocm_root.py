@@ -12,6 +12,7 @@ import pytest
 import kerncap_stages
 from kerncap_stages.errors import DeviceError, ExitCode, Refused, UsageError
 from kerncap_stages.rocm_root import bootstrap, cache, cli, enter, host, image, namespaces, versions
+from kerncap_stages.rocm_root.build import install_script
 from kerncap_stages.rocm_root.children import run_in_child
 from kerncap_stages.rocm_root.recipes import RECIPES, find_recipe
 
@@ -318,3 +319,12 @@ def test_cache_that_is_no_folder_is_refused(
         cli.main(verb)
     assert ended.value.code == ExitCode.REFUSED
     assert "/dev/null: Not a directory" in capsys.readouterr().err
+
+
+def test_packages_of_a_layer_come_from_where_the_roots_own_do() -> None:
+    """Else a layer of ROCm 7.2 would take its libraries from sid, which has another ROCm."""
+    newer = install_script(find_recipe("7.2"), ("frameworks",)).splitlines()
+    assert [line for line in newer if "librocblas5" in line and " -t experimental " in line]
+    older = install_script(find_recipe("6.4"), ("blas",))
+    assert "librocblas-dev" in older
+    assert " -t " not in older
