@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -49,3 +50,32 @@ def test_a_list_of_googletest_is_read():
 )
 def test_what_became_of_a_test(code, told, refused, state, why):
     assert sweep.judge(code, told, refused) == (state, why)
+
+
+def test_a_sample_of_rocblas_records_is_a_file_of_whole_records(tmp_path):
+    source = tmp_path / "rocblas_gtest.data"
+    records = [bytes([number]) * 24 for number in range(1, 101)]
+    head = b"rocBLAS\0" + b"\7" * 24 + b"ROCblas\0"
+    source.write_bytes(head + b"".join(records))
+    made = sweep.sample_records(source, 10, Random(5))
+    assert made.startswith(head)
+    kept = [made[at : at + 24] for at in range(len(head), len(made), 24)]
+    assert len(kept) == 10
+    assert kept == sorted(set(kept))
+    assert set(kept) <= set(records)
+    assert made == sweep.sample_records(source, 10, Random(5))
+    assert made != sweep.sample_records(source, 10, Random(6))
+
+
+def test_another_file_than_of_rocblas_records_ends_the_sweep(tmp_path):
+    source = tmp_path / "other.data"
+    source.write_bytes(b"rocSPARS" + b"\7" * 100)
+    with pytest.raises(SystemExit, match="no file of rocBLAS's tests"):
+        sweep.sample_records(source, 10, Random(5))
+
+
+def test_comparisons_with_a_database_that_is_not_there_are_left_out(tmp_path):
+    program = tmp_path / "rocfft-test"
+    program.write_text("#!/bin/sh\nprintf 'pow2/accuracy.\\n  a\\npow2/bitwise_repro_test.\\n  b\\n'\n")
+    program.chmod(0o755)
+    assert [case.name for case in sweep.list_cases("rocFFT", program)] == ["rocfft-test pow2/accuracy.a"]
