@@ -7,7 +7,7 @@ WORDS = $(value ARGS)
 # ARGS as one line for the root's bash, quoted for the shell that starts that bash.
 LINE = '$(subst ','\'',$(value ARGS))'
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-newer test-fleet sanitize sweep study study-ck bench check format golden wheel schemas shell
+.PHONY: help demo test test-all test-newer test-fleet sanitize sweep study study-ck study-frameworks bench check format golden wheel schemas shell
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ study: ## build llama.cpp, take kernels out of it, measure the edit loop (hours,
 
 study-ck: ## the same with Composable Kernel: a GEMM, a reduction, flash attention (half an hour); ARGS=--help
 	$(ROOT) run --rocm 6.4 -- python3 tools/workbench.py shell python docs/case-studies/composable-kernel/study.py $(WORDS)
+
+study-frameworks: ## take kernels out of CuPy's and JAX's programs on ROCm 7.2, judge edits (half an hour, 8 GB of disk)
+	$(ROOT) run --rocm 7.2 --with frameworks -- python3 tools/workbench.py shell python docs/case-studies/frameworks/study.py $(WORDS)
 
 bench: ## measure speeds and sizes, and compare them with their bars; needs an idle machine; ARGS=--help
 	$(IN_ROOT) bench $(WORDS)
