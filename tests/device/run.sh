@@ -38,7 +38,7 @@ if [ -n "$wheels" ]; then
   site=$(mktemp -d)
   pip="python3 -m pip -q --disable-pip-version-check"
   $pip install --no-index --no-deps --no-cache-dir --target "$site" "$wheels"/*.whl || exit 1
-  export PYTHONPATH=$site PATH=$site/bin:$PATH
+  export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} PATH=$site/bin:$PATH
   if ! ls "$wheels"/kerncap_stages-*.whl > /dev/null 2>&1; then
     # Without the software GPU: it is nothing to this machine.
     $pip install --no-index --no-deps --no-build-isolation --target "$site" --upgrade "$top" \

@@ -1,0 +1,160 @@
+"""Kernels of PyTorch, CuPy and FlashInfer: profiled, captured, located where there is source, judged.
+
+A library that is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from silenced import silence
+
+PROGRAMS = Path(__file__).parent / "programs/python_libraries"
+STUDY = Path(__file__).parents[2] / "docs/case-studies/frameworks"
+sys.path[1:1] = [str(STUDY), str(STUDY.parent / "common")]
+
+from edits import Edit  # noqa: E402 - after the path of what studies share
+from framework_kernels import CUPY  # noqa: E402
+
+COMPILE_LIMIT_S = 600  # FlashInfer compiles a kernel when it is first called
+
+
+def program(name, *words):
+    return (sys.executable, PROGRAMS / f"{name}.py", *words)
+
+
+def find_kernel(kc, pattern, words):
+    """Profile a program, and return the full name of the one kernel with this part in its name."""
+    profile = kc.show(kc.ok("kc-profile", "--", *words).digest)
+    names = [kernel["name"] for kernel in profile["kernels"]]
+    found = [name for name in names if pattern in name]
+    assert found, f"no {pattern} among {names}"
+    return found[0]
+
+
+def captured(kc, name, words):
+    done = kc.ok("kc-capture", "--kernel", name, "--", *words)
+    assert "right" in done.err.split(), done.err
+    capture = kc.show(done.digest)
+    assert sum(region["written_size_bytes"] for region in capture["regions"]) > 0
+    return done.digest
+
+
+def judge_code(kc, capture, folder):
+    """Judge the captured code as a variant of itself, and without its instructions."""
+    code = kc.show(capture)["kernel"]
+    told = subprocess.run(
+        ["kc-store", "cat", f"file:{code['code_object']['payload']['digest']}"],
+        env={**os.environ, "KERNCAP_STORE": str(kc.store)}, capture_output=True, check=True,
+    )  # fmt: skip
+    same, silent = folder / "same.cubin", folder / "silent.cubin"
+    same.write_bytes(told.stdout)
+    silent.write_bytes(silence(told.stdout, code["mangled_name"]))
+    kc.ok("kc-validate", capture)
+    passed = kc.run("kc-validate", capture, "--variant", same)
+    assert passed.code == 0, passed.err
+    failed = kc.run("kc-validate", capture, "--variant", silent)
+    assert failed.code == 1, failed.err
+    assert "Result: FAIL" in failed.err
+
+
+def judge_edits(kc, project, variant, right, wrong):
+    """Compile the project unchanged, with a right edit and with a wrong one, and judge each."""
+    text = variant.read_text()
+    for edited, expected in ((text, "PASS"), (right.apply(text), "PASS"), (wrong.apply(text), "FAIL")):
+        variant.write_text(edited)
+        kc.ok("make", "-C", project, "recompile")
+        said = kc.run("make", "-C", project, "validate-variant").err
+        assert f"Result: {expected}" in said, said
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel"),
+    [("flash", "flash_fwd_kernel"), ("efficient", "fmha_cutlassF"), ("cudnn", "cudnn_generated"),
+     ("flash-backward", "flash_bwd_dq_dk_dv")],
+)  # fmt: skip
+def test_attention_of_pytorch(kc, tmp_path, backend, kernel):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    words = program("attention", backend)
+    judge_code(kc, captured(kc, find_kernel(kc, kernel, words), words), tmp_path)
+
+
+def test_each_kernel_of_a_training_step(kc, record_property):
+    """Forward, attention, backward and AdamW of a transformer layer: each of its kernels gets a verdict."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    words = program("training")
+    profile = kc.show(kc.ok("kc-profile", "--", *words).digest)
+    names = [kernel["name"] for kernel in profile["kernels"] if not kernel["name"].startswith("__")]
+    assert len(names) >= 10, names
+    verdicts = {}
+    for name in names:
+        digest = kc.ok("kc-capture", "--kernel", name, "--exact", "--", *words).digest
+        verdicts[name] = kc.run("kc-validate", digest).code
+    record_property("kernels", verdicts)
+    assert set(verdicts.values()) == {0}, verdicts
+
+
+@pytest.mark.parametrize("kernel", CUPY, ids=lambda kernel: kernel.key)
+def test_kernels_of_cupy(kc, tmp_path, kernel):
+    pytest.importorskip("cupy", reason="CuPy is not installed")
+    words = (sys.executable, STUDY / "programs/cupy_program.py")
+    source = kc.ok("kc-locate", captured(kc, find_kernel(kc, kernel.pattern, words), words)).digest
+    assert kc.show(source)["outcome"] == "found"
+    project = tmp_path / "project"
+    kc.ok("kc-generate", source, "--output", project)
+    judge_edits(kc, project, project / "kernel_variant.cu", kernel.right, kernel.wrong)
+
+
+# The build's folder, the kernel, the file that is edited, a right edit and a wrong one.
+FLASHINFER = {
+    "rmsnorm": (
+        "norm", "RMSNormKernel", "norm.cuh",
+        Edit("multiply by one", "RMSNormKernel(", "sum_sq += float(input_vec[j])",
+             "sum_sq += 1.0f * float(input_vec[j])"),
+        Edit("another epsilon", "RMSNormKernel(", "/ float(d) + eps", "/ float(d) + 1.0f"),
+    ),
+    "silu": (
+        "silu_and_mul", "act_and_mul_kernel", "activation.cuh",
+        Edit("swap factors", "act_and_mul_kernel(", "Activation(x_vec[i]) * y_vec[i]",
+             "y_vec[i] * Activation(x_vec[i])"),
+        Edit("add", "act_and_mul_kernel(", "Activation(x_vec[i]) * y_vec[i]",
+             "Activation(x_vec[i]) + y_vec[i]"),
+    ),
+    "decode": (
+        "single_decode*", "SingleDecodeWithKVCacheKernel", "decode.cuh",
+        Edit("do not unroll", "void SingleDecodeWithKVCacheKernel(", "#pragma unroll 2", "#pragma unroll 1"),
+        Edit("store twice the output", "void SingleDecodeWithKVCacheKernel(", "/*scale=*/1.0f);",
+             "/*scale=*/1.0f) * 2;"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", FLASHINFER)
+def test_kernels_of_flashinfer(kc, of_run, tmp_path, monkeypatch, operator):
+    if find_spec("flashinfer") is None:
+        pytest.skip("FlashInfer is not installed")
+    workspace = of_run / "flashinfer"
+    monkeypatch.setitem(os.environ, "FLASHINFER_WORKSPACE_BASE", str(workspace))
+    monkeypatch.setitem(os.environ, "FLASHINFER_USE_CUDA_NORM", "1")
+    build, kernel, header, right, wrong = FLASHINFER[operator]
+    words = program("flashinfer_kernels", operator)
+    built = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=False, timeout=COMPILE_LIMIT_S
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    (ninja,) = workspace.rglob(f"cached_ops/{build}/build.ninja")
+    data = Path(find_spec("flashinfer").origin).parent / "data"
+    capture = captured(kc, find_kernel(kc, kernel, words), words)
+    located = kc.ok("kc-locate", capture, "--source-dir", data / "include", "--compile-commands", ninja)
+    found = kc.show(located.digest)
+    assert found["outcome"] == "found", found["explanation"]
+    assert found["definition"]["path"].endswith(header)
+    project = tmp_path / "project"
+    kc.ok("kc-generate", located.digest, "--output", project)
+    edited = project / "kernel_variant.cu"
+    judge_edits(kc, project, edited, right, wrong)
