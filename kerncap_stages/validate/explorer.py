@@ -199,10 +199,11 @@ class Explorer:
         known = self.fresh.found_start if has_fresh else None
         fresh = known or (self.fresh.guess_start() if has_fresh else None)
         if fresh is not None:
+            both = [fresh, self.fresh.choose_few(fresh)]
             if known is None:
-                of_captured_kernel.append(fresh)
+                of_captured_kernel += both
             if (in_turn or is_software) and again is not None and fresh.changes is not None:
-                in_turn.append(fresh)
+                in_turn += both
         if not is_software:
             for start in of_captured_kernel:
                 replays.begin(start, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
@@ -47,6 +48,7 @@ class FreshInputs:
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
         self._found: tuple[BaselineRun, bool] | None = None
+        self._found_few: list[BaselineRun | None] = []
 
     @property
     def found_start(self) -> Start | None:
@@ -72,6 +74,25 @@ class FreshInputs:
         if self._found is None:
             self._found = self._find_baseline()
         return self._found
+
+    def choose_few(self, start: Start) -> Start:
+        """Return the state in which only a few elements of the inputs have the fresh values of a start.
+
+        A variant that recognises the captured inputs by some of their words takes it for the captured state.
+        """
+        key = ("few", start.key)
+        if key not in self._starts:
+            trials = (replace(trial, few=True) for trial in start.trials if trial.is_fresh)
+            self._starts[key] = self._baselines.start_from(*trials)
+        return self._starts[key]
+
+    def find_few_baseline(self) -> BaselineRun | None:
+        """Replay the captured kernel from ``choose_few``; None if it does not complete from there."""
+        if not self._found_few:
+            found = self.find_baseline()
+            run = None if found is None else self._baselines.run_once(self.choose_few(found[0].start))
+            self._found_few.append(run if run is not None and run.completed else None)
+        return self._found_few[0]
 
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
         if not self._has_levels:

@@ -4,13 +4,13 @@
    A variant that does not complete, or that writes outside the captured memory, has failed.
 2. Compare its outputs with the golden post-state, without the bytes that threads of the program wrote. If the
    capture has no post-state, a replay of the captured kernel stands in for it.
-3. If they differ, the variant has failed. Add a note if replays of the captured kernel differ, too.
-   With a reference, it has also failed if it is less exact than the captured kernel (``precision``).
-4. Perturb each region that the kernel may write. Replay the captured kernel from there; if it changes the
-   region, replay the variant, too, and compare their outputs. Regions after the first 16 are perturbed
-   together.
+3. If they differ, the variant has failed. Add a note if replays of the captured kernel differ, too. With a
+   reference, it has also failed if it is less exact than the captured kernel (``precision``).
+4. Perturb each region that the kernel may write, those after the first 16 together. Replay the captured
+   kernel from there; if it changes the region, replay the variant, too, and compare their outputs.
 5. If no write is known yet, perturb up to 16 regions that no known pointer leads to, one by one.
 6. Perturb the memory that no known pointer leads to, and give all inputs fresh values: in one state, or two.
+   Then give a few elements of each input fresh values, and leave the others as captured.
 7. Fail the variant if the captured kernel is still not known to write anything, or in guarded runs.
 
 ``--quick`` leaves out steps 4 to 7: if no write is known, a note says so. Without a variant, the first replay
@@ -113,7 +113,7 @@ class Judge:
     def find_fresh_values(self) -> None:
         """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
         if self._seed is not None and self._explorer.inputs[0]:
-            self._explorer.fresh.find_baseline()
+            self._explorer.fresh.find_few_baseline()
 
     def judge(self, variant: Path | None) -> Judgement:
         """Judge a variant, or the captured kernel itself.
@@ -240,8 +240,7 @@ class Judge:
 
     def _judge_fresh(self, judgement: Judgement, variant: Path) -> Judgement:
         """Judge a variant with unreached memory perturbed and fresh values of inputs."""
-        unreached, not_perturbed = self._explorer.unreached
-        inputs, not_fresh = self._explorer.inputs
+        (unreached, not_perturbed), (inputs, not_fresh) = self._explorer.unreached, self._explorer.inputs
         judgement = judgement.note(*explain_unreached(not_perturbed))
         if self._seed is None:
             return self._judge_unreached(judgement, variant, unreached)
@@ -260,15 +259,16 @@ class Judge:
         ]
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
-        if judgement.passed:
-            return judgement
-        return judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
+        if judgement.passed and (few := self._explorer.fresh.find_few_baseline()) is not None:
+            judgement = self._judge_from(judgement, variant, few)
+        if not judgement.passed:
+            judgement = judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
+        return judgement
 
     def _judge_unreached(self, judgement: Judgement, variant: Path, regions: Sequence[Region]) -> Judgement:
         """Judge a variant from a state in which memory that no known pointer leads to is perturbed.
 
-        A kernel may reach that memory by arithmetic on another address. If the captured kernel does not, the
-        variant is run all the same: it may write there what was there before.
+        It may be reached by arithmetic on another address, and a variant may write what was there before.
         """
         if not regions:
             return judgement
@@ -300,7 +300,7 @@ class Judge:
             alone = self._replays.run(start, variant, repeats)
             if alone.completed and alone.outputs != run.outputs:
                 compared = compared.note(KEPT_MEMORY)
-        if start.is_fresh:
+        if start.is_fresh and not start.has_few:
             replay_again = partial(self._replays.run, start, None, repeats)
             compared = judge_precision(self._precision, compared, wanted, run, replay_again)
         return self._judge_further(compared, wanted, run)

@@ -21,6 +21,7 @@ sys.path[1:1] = [str(STUDY), str(STUDY.parent / "common")]
 from edits import Edit  # noqa: E402 - after the path of what studies share
 from framework_kernels import CUPY  # noqa: E402
 
+MOST_KERNELS = 15  # of a training step, which has more than forty
 COMPILE_LIMIT_S = 600  # FlashInfer compiles a kernel when it is first called
 
 
@@ -49,7 +50,7 @@ def judge_code(kc, capture, folder):
     """Judge the captured code as a variant of itself, and without its instructions."""
     code = kc.show(capture)["kernel"]
     told = subprocess.run(
-        ["kc-store", "cat", f"file:{code['code_object']['payload']['digest']}"],
+        ["kc-store", "cat", code["code_object"]["payload"]],
         env={**os.environ, "KERNCAP_STORE": str(kc.store)}, capture_output=True, check=True,
     )  # fmt: skip
     same, silent = folder / "same.cubin", folder / "silent.cubin"
@@ -84,15 +85,15 @@ def test_attention_of_pytorch(kc, tmp_path, backend, kernel):
     judge_code(kc, captured(kc, find_kernel(kc, kernel, words), words), tmp_path)
 
 
-def test_each_kernel_of_a_training_step(kc, record_property):
-    """Forward, attention, backward and AdamW of a transformer layer: each of its kernels gets a verdict."""
+def test_kernels_of_a_training_step(kc, record_property):
+    """Forward, attention, backward and AdamW of a transformer layer: some of its kernels get verdicts."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
     words = program("training")
     profile = kc.show(kc.ok("kc-profile", "--", *words).digest)
     names = [kernel["name"] for kernel in profile["kernels"] if not kernel["name"].startswith("__")]
     assert len(names) >= 10, names
     verdicts = {}
-    for name in names:
+    for name in names[:: -(-len(names) // MOST_KERNELS)]:  # each takes six seconds
         digest = kc.ok("kc-capture", "--kernel", name, "--exact", "--", *words).digest
         verdicts[name] = kc.run("kc-validate", digest).code
     record_property("kernels", verdicts)

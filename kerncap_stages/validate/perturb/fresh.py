@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.unsignedinteger]
 
 _SLAB = 1 << 20  # elements that change places with each other
+_ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 _WORD_BYTES = 8  # size of an address
 # Of a slab that is mostly runs of so many equal elements, as an allocation that is larger than what it holds,
 # few elements of runs change places: one for four others, but enough that a single other one moves.
@@ -61,12 +62,18 @@ class Freshness(StrEnum):
 
 
 def freshen(
-    content: Bytes, parts: Sequence[Span], freshness: Freshness, ranges: AddressRanges | None, seed: int
+    content: Bytes,
+    parts: Sequence[Span],
+    freshness: Freshness,
+    ranges: AddressRanges | None,
+    seed: int,
+    *,
+    few: bool = False,
 ) -> None:
     """Replace the values of a region in place.
 
     content: uint8[size_bytes], the whole region. parts: the types of its elements. ranges: all captured
-    memory, to recognise addresses.
+    memory, to recognise addresses. few: only a few elements get other values.
     """
     kept = _find_kept_words(content, ranges)
     for part in parts:
@@ -86,14 +93,25 @@ def freshen(
             # Of each slab's own, as slabs come in any order.
             generator = np.random.Generator(np.random.PCG64([seed, low]))
             elements = content[low:high].view(word)
-            if kept is None:
-                elements[:] = make(elements, element_type, freshness, generator)
-                return
-            offsets = np.arange(low, high, elements.itemsize)
-            free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + elements.itemsize - 1) // _WORD_BYTES])
-            elements[free] = make(elements[free], element_type, freshness, generator)
+            free: slice | npt.NDArray[np.bool_] = slice(None)
+            if kept is not None:
+                offsets = np.arange(low, high, elements.itemsize)
+                last = (offsets + elements.itemsize - 1) // _WORD_BYTES
+                free = ~(kept[offsets // _WORD_BYTES] | kept[last])
+            values = elements[free]
+            made = make(values, element_type, freshness, generator)
+            elements[free] = _choose_few(values, made, generator) if few else made
 
         for_each_slab(freshen_slab, part.start, end, _SLAB * size)
+
+
+def _choose_few(values: Words, made: Words, generator: np.random.Generator) -> Words:
+    """Return the values, of which a few are those that were made: one in each slab, and one of so many."""
+    changed = values.copy()
+    if values.size:
+        places = generator.integers(0, values.size, 1 + values.size // _ONE_OF_SO_MANY)
+        changed[places] = made[places]
+    return changed
 
 
 def _choose_word(element_type: str | None) -> type[np.unsignedinteger]:

@@ -46,14 +46,21 @@ class Start:
         return bool(self.trials)
 
     @property
-    def key(self) -> tuple[tuple[int, str, int], ...]:
+    def key(self) -> tuple[tuple[int, str, int, bool], ...]:
         """Distinguishes this start from others of the same capture."""
-        return tuple((trial.region.base_address, trial.perturbation, trial.seed) for trial in self.trials)
+        return tuple(
+            (trial.region.base_address, trial.perturbation, trial.seed, trial.few) for trial in self.trials
+        )
 
     @property
     def is_fresh(self) -> bool:
         """Whether any region has fresh values."""
         return any(trial.is_fresh for trial in self.trials)
+
+    @property
+    def has_few(self) -> bool:
+        """Whether only a few elements have fresh values."""
+        return any(trial.few for trial in self.trials)
 
     @property
     def capture(self) -> Capture:

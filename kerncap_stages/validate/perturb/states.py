@@ -101,7 +101,7 @@ class Trial:
     """A region and the way to perturb it.
 
     parts: the types of its elements. keep_magnitude: numbers keep their magnitude under light perturbations.
-    seed: of fresh values.
+    seed: of fresh values. few: only a few elements get them.
     """
 
     region: Region
@@ -109,6 +109,7 @@ class Trial:
     parts: tuple[Span, ...]
     keep_magnitude: bool = False
     seed: int = 0
+    few: bool = False
 
     @property
     def units(self) -> list[bytes]:
@@ -132,7 +133,7 @@ class Trial:
         """Return all that the perturbed state depends on besides the capture, as plain JSON."""
         elements = [[part.start, part.end, part.element_type] for part in self.parts]
         if self.is_fresh:
-            return [self.region.base_address, self.perturbation, elements, self.seed]
+            return [self.region.base_address, self.perturbation, elements, self.seed, self.few]
         return [self.region.base_address, self.perturbation, elements, [unit.hex() for unit in self.units]]
 
 
@@ -153,7 +154,7 @@ def perturb(
         raise ValueError("the region has no pre-state")
     if trial.is_fresh:
         content = store.read_memory(region.pre.digest)
-        freshen(content, trial.parts, FRESH[kind], ranges, trial.seed ^ region.base_address)
+        freshen(content, trial.parts, FRESH[kind], ranges, trial.seed ^ region.base_address, few=trial.few)
         return MemoryRef.to(transaction.put_memory(content))
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))
