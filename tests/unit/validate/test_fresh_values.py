@@ -186,7 +186,7 @@ def test_later_verdicts_know_what_each_input_bears(store):
     bench = Bench(store, bear_positive, bear_positive, before=START)
     bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
     assert bench.judge(seed=1).passed
-    # Together, and a few elements; by itself with two kinds of values; together with the milder ones, and a few.
+    # Together, and few elements; by itself with two kinds of values; together with milder ones, and few elements.
     assert bench.fresh == 6
     bench.keep()
     bench.fresh = 0
