@@ -186,7 +186,7 @@ def test_later_verdicts_know_what_each_input_bears(store):
     bench = Bench(store, bear_positive, bear_positive, before=START)
     bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
     assert bench.judge(seed=1).passed
-    # Together, and few elements; by itself with two kinds of values; together with milder ones, and few elements.
+    # Together, and few elements; by itself with two kinds of values; together with milder ones, and few.
     assert bench.fresh == 6
     bench.keep()
     bench.fresh = 0
