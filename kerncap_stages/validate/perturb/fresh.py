@@ -163,7 +163,7 @@ def _freshen_elements(
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:
     """Return as many floats as ``values``, whose sizes are from 1/2 to 1: a variant may ignore zeros."""
-    word, mantissa_bits, _ = _FLOATS[element_type]
+    word, mantissa_bits = _FLOATS[element_type][:2]
     bits = 8 * values.itemsize
     half = word((1 << (bits - 2 - mantissa_bits)) - 2 << mantissa_bits)
     signs = generator.integers(0, 2, values.size, word) << word(bits - 1)
