@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
@@ -48,7 +49,6 @@ class FreshInputs:
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
         self._found: tuple[BaselineRun, bool] | None = None
-        self._found_few: list[BaselineRun | None] = []
 
     @property
     def found_start(self) -> Start | None:
@@ -86,13 +86,12 @@ class FreshInputs:
             self._starts[key] = self._baselines.start_from(*trials)
         return self._starts[key]
 
-    def find_few_baseline(self) -> BaselineRun | None:
-        """Replay the captured kernel from ``choose_few``; None if it does not complete from there."""
-        if not self._found_few:
-            found = self.find_baseline()
-            run = None if found is None else self._baselines.run_once(self.choose_few(found[0].start))
-            self._found_few.append(run if run is not None and run.completed else None)
-        return self._found_few[0]
+    @cached_property
+    def few_baseline(self) -> BaselineRun | None:
+        """A replay of the captured kernel from ``choose_few``; None if it does not complete from there."""
+        found = self.find_baseline()
+        run = None if found is None else self._baselines.run_once(self.choose_few(found[0].start))
+        return run if run is not None and run.completed else None
 
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
         if not self._has_levels:

@@ -113,7 +113,7 @@ class Judge:
     def find_fresh_values(self) -> None:
         """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
         if self._seed is not None and self._explorer.inputs[0]:
-            self._explorer.fresh.find_few_baseline()
+            _ = self._explorer.fresh.few_baseline
 
     def judge(self, variant: Path | None) -> Judgement:
         """Judge a variant, or the captured kernel itself.
@@ -259,7 +259,7 @@ class Judge:
         ]
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
-        if judgement.passed and (few := self._explorer.fresh.find_few_baseline()) is not None:
+        if judgement.passed and (few := self._explorer.fresh.few_baseline) is not None:
             judgement = self._judge_from(judgement, variant, few)
         if not judgement.passed:
             judgement = judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")

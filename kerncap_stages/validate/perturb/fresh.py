@@ -77,32 +77,37 @@ def freshen(
     """
     kept = _find_kept_words(content, ranges)
     for part in parts:
-        word = _choose_word(part.element_type)
-        size = np.dtype(word).itemsize
-        end = part.start + (min(part.end, content.size) - part.start) // size * size
-        is_zero = part.element_type in _FLOATS and not content[part.start : end].any()
-        make = _make_floats if is_zero and freshness is Freshness.ANY else _freshen_elements
+        _freshen_part(content, part, kept, freshness, seed, few=few)
 
-        def freshen_slab(
-            low: int,
-            high: int,
-            element_type: str | None = part.element_type,
-            word: type[np.unsignedinteger] = word,
-            make: Callable[..., Words] = make,
-        ) -> None:
-            # Of each slab's own, as slabs come in any order.
-            generator = np.random.Generator(np.random.PCG64([seed, low]))
-            elements = content[low:high].view(word)
-            free: slice | npt.NDArray[np.bool_] = slice(None)
-            if kept is not None:
-                offsets = np.arange(low, high, elements.itemsize)
-                last = (offsets + elements.itemsize - 1) // _WORD_BYTES
-                free = ~(kept[offsets // _WORD_BYTES] | kept[last])
-            values = elements[free]
-            made = make(values, element_type, freshness, generator)
-            elements[free] = _choose_few(values, made, generator) if few else made
 
-        for_each_slab(freshen_slab, part.start, end, _SLAB * size)
+def _freshen_part(
+    content: Bytes,
+    part: Span,
+    kept: npt.NDArray[np.bool_] | None,
+    freshness: Freshness,
+    seed: int,
+    *,
+    few: bool,
+) -> None:
+    word = _choose_word(part.element_type)
+    size = np.dtype(word).itemsize
+    end = part.start + (min(part.end, content.size) - part.start) // size * size
+    is_zero = part.element_type in _FLOATS and not content[part.start : end].any()
+    make: Callable[..., Words] = _make_floats if is_zero and freshness is Freshness.ANY else _freshen_elements
+
+    def freshen_slab(low: int, high: int) -> None:
+        # Of each slab's own, as slabs come in any order.
+        generator = np.random.Generator(np.random.PCG64([seed, low]))
+        elements = content[low:high].view(word)
+        free: slice | npt.NDArray[np.bool_] = slice(None)
+        if kept is not None:
+            offsets = np.arange(low, high, size)
+            free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
+        values = elements[free]
+        made = make(values, part.element_type, freshness, generator)
+        elements[free] = _choose_few(values, made, generator) if few else made
+
+    for_each_slab(freshen_slab, part.start, end, _SLAB * size)
 
 
 def _choose_few(values: Words, made: Words, generator: np.random.Generator) -> Words:
