@@ -242,7 +242,7 @@ class GuardedWrites:
             return judgement.fail(f"{PUTS_BACK}: {names}", f"with that memory read-only, {runs.fault}")
         found = judgement.guarded or Guarded(runs.size_bytes, runs.runs)
         if start.is_fresh:
-            found = replace(found, fresh_runs=runs.runs)
+            found = replace(found, fresh_runs=found.fresh_runs + runs.runs)
         found = replace(found, opened=self.guard.opened, failure=found.failure or runs.failure)
         return replace(judgement, guarded=found)
 
