@@ -22,7 +22,7 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 _NT_AMDGPU_METADATA = 32
@@ -31,6 +31,11 @@ _SHF_WRITE = 1
 # kernel_descriptor_t: kernarg_preload is at byte 58; bits 0..6 length, 7..15 offset, both in dwords.
 _DESCRIPTOR_BYTES = 64
 _PRELOAD_AT = 58
+# Elf64_Sym: name (offset in the table of strings), info, other, section, value, size.
+_SYMBOL = struct.Struct("<IBBHQQ")
+_STT_OBJECT, _STT_FUNC = 1, 2
+_STB_GLOBAL = 1
+_SHN_UNDEFINED, _SHN_FIRST_RESERVED = 0, 0xFF00
 
 
 def read_amd(data: bytes) -> CodeObjectFacts:
@@ -81,7 +86,7 @@ def list_data_symbols(data: bytes) -> list[DataSymbol]:
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _list_symbols(data, ("STT_OBJECT",))
+    return _list_symbols(data, (_STT_OBJECT,))
 
 
 def list_writable_data(data: bytes) -> list[DataSymbol]:
@@ -89,7 +94,7 @@ def list_writable_data(data: bytes) -> list[DataSymbol]:
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _list_symbols(data, ("STT_OBJECT",), _SHF_WRITE)
+    return _list_symbols(data, (_STT_OBJECT,), _SHF_WRITE)
 
 
 def list_named_places(data: bytes) -> list[DataSymbol]:
@@ -97,7 +102,7 @@ def list_named_places(data: bytes) -> list[DataSymbol]:
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _list_symbols(data, ("STT_OBJECT", "STT_FUNC"))
+    return _list_symbols(data, (_STT_OBJECT, _STT_FUNC))
 
 
 def list_changing_data(data: bytes) -> list[DataSymbol]:
@@ -109,12 +114,7 @@ def list_changing_data(data: bytes) -> list[DataSymbol]:
     """
     with convert_elf_errors(hint="compile it again"):
         elf = ELFFile(io.BytesIO(data))
-        table = cast("Any", elf.get_section_by_name(".dynsym"))
-        exported = {
-            symbol.name
-            for symbol in (table.iter_symbols() if table is not None else ())
-            if symbol["st_info"]["bind"] == "STB_GLOBAL"
-        }
+        exported = {symbol.name for symbol in _read_symbols(elf, ".dynsym") if symbol.bind == _STB_GLOBAL}
         begin = _find_first_address(elf)
         constant = [
             range(section["sh_addr"] - begin, section["sh_addr"] - begin + section["sh_size"])
@@ -127,19 +127,44 @@ def list_changing_data(data: bytes) -> list[DataSymbol]:
     return [each for each in list_data_symbols(data) if each in writable or each.name in exported]
 
 
-def _list_symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
+@dataclass(frozen=True)
+class _Symbol:
+    """An entry of a table of symbols, with ELF's own numbers."""
+
+    name: str
+    kind: int
+    bind: int
+    section: int
+    value: int
+    size_bytes: int
+
+
+def _read_symbols(elf: ELFFile, table_name: str) -> Iterator[_Symbol]:
+    """Yield the entries of a table of symbols; none if there is no such table.
+
+    pyelftools takes 50 us for each, and a library's code object has thousands.
+    """
+    table = cast("Any", elf.get_section_by_name(table_name))
+    if table is None:
+        return
+    names = cast("Any", elf.get_section(table["sh_link"])).data()
+    for at, info, _, section, value, size_bytes in _SYMBOL.iter_unpack(table.data()):
+        name = names[at : names.index(b"\0", at)].decode("utf-8", "backslashreplace")
+        yield _Symbol(name, info & 0xF, info >> 4, section, value, size_bytes)
+
+
+def _list_symbols(data: bytes, kinds: Sequence[int], flags: int = 0) -> list[DataSymbol]:
     with convert_elf_errors(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))
-        table = cast("Any", elf.get_section_by_name(".symtab"))
         begin = _find_first_address(elf)
         section_flags = [section["sh_flags"] for section in elf.iter_sections()]
         return [
-            DataSymbol(symbol.name, symbol["st_value"] - begin, symbol["st_size"])
-            for symbol in (table.iter_symbols() if table is not None else ())
-            if symbol["st_info"]["type"] in kinds
-            and isinstance(symbol["st_shndx"], int)
-            and section_flags[symbol["st_shndx"]] & flags == flags
-            and symbol["st_size"]
+            DataSymbol(symbol.name, symbol.value - begin, symbol.size_bytes)
+            for symbol in _read_symbols(elf, ".symtab")
+            if symbol.kind in kinds
+            and _SHN_UNDEFINED < symbol.section < _SHN_FIRST_RESERVED
+            and section_flags[symbol.section] & flags == flags
+            and symbol.size_bytes
             and symbol.name
             # Kernel descriptors are data, too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
@@ -178,7 +203,6 @@ def _read_metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
 
 def _read_preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
     """Return (offset, length) of the preloaded kernarg in dwords, for each kernel."""
-    table = cast("Any", elf.get_section_by_name(".dynsym"))
     # Read once: pyelftools reads all headers again for each call, and a library may have thousands of
     # kernels.
     loads = [
@@ -186,11 +210,11 @@ def _read_preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
         for segment in elf.iter_segments("PT_LOAD")
     ]
     found = {}
-    for symbol in table.iter_symbols() if table is not None else ():
+    for symbol in _read_symbols(elf, ".dynsym"):
         if not symbol.name.endswith(".kd"):
             continue
         for begin, offset, size_bytes in loads:
-            at = symbol["st_value"] - begin
+            at = symbol.value - begin
             if at >= 0 and at + _DESCRIPTOR_BYTES <= size_bytes:
                 (word,) = struct.unpack_from("<H", data, offset + at + _PRELOAD_AT)
                 found[symbol.name.removesuffix(".kd")] = (word >> 7, word & 0x7F)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import tree_sitter_cuda
@@ -17,7 +17,7 @@ from tree_sitter import Language, Parser
 from kerncap_stages.code.element_types import count_lanes, find_element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tree_sitter import Node
 
@@ -25,6 +25,10 @@ _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 _POINTER_BYTES = 8
 _MAX_DEPTH = 8
 _ARRAY = re.compile(r"\[\s*(\d+)\s*\]")
+# No struct and no alias has a name of these words.
+_FUNDAMENTAL = frozenset(
+    {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "const"}
+)
 
 
 @dataclass(frozen=True)
@@ -46,25 +50,51 @@ class Layout:
     align_bytes: int
 
 
+class _Declared:
+    """The structs and aliases that some texts declare."""
+
+    def __init__(self) -> None:
+        self.structs: dict[str, Node | None] = {}
+        self.aliases: dict[str, str | None] = {}
+
+    def note(self, node: Node) -> None:
+        """Add what a node declares."""
+        if node.type in ("struct_specifier", "class_specifier"):
+            name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+            if name is not None and name.text and body is not None:
+                key = _drop_qualifiers(name.text.decode(errors="replace"))
+                # Two structs with the same name: a use could mean either, so the name is unknown.
+                self.structs[key] = None if key in self.structs else node
+        elif node.type in ("alias_declaration", "type_definition"):
+            declared = node.child_by_field_name("name") or node.child_by_field_name("declarator")
+            target = node.child_by_field_name("type")
+            if declared is None or target is None or not declared.text or not target.text:
+                return
+            if declared.type not in ("type_identifier", "primitive_type"):
+                return
+            key, value = declared.text.decode(errors="replace"), target.text.decode(errors="replace")
+            value = " ".join(value.split())
+            self.aliases[key] = value if self.aliases.get(key, value) == value else None
+
+
 class Types:
     """The structs and type names of some source texts."""
 
-    def __init__(self, texts: Sequence[bytes]) -> None:
-        """``texts``: the contents of the files that the kernel's unit reads."""
-        self._structs: dict[str, Node | None] = {}
-        self._aliases: dict[str, str | None] = {}
-        for text in texts:
-            for node in _walk_nodes(_make_parser().parse(text).root_node):
-                self._note(node)
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        """``texts``: the contents of the files that the kernel's unit reads.
+
+        They are read when a type is asked for that the language does not define: most kernels have none, and
+        parsing a library's headers takes long.
+        """
+        self._texts = texts
 
     def find_element_type(self, type_text: str, depth: int = 0) -> str | None:
         """Return the one type of number that fills this type without gaps; None if there is none."""
 
         def resolve(name: str) -> str | None:
-            if depth > _MAX_DEPTH:
+            if depth > _MAX_DEPTH or _is_fundamental(name):
                 return None
-            short = _drop_qualifiers(name)
-            alias = self._aliases.get(short)
+            alias = self._declared.aliases.get(_drop_qualifiers(name))
             if alias is not None:
                 return self.find_element_type(alias, depth + 1)
             layout = self.find_layout(name)
@@ -79,11 +109,14 @@ class Types:
 
     def find_layout(self, type_text: str, depth: int = 0) -> Layout | None:
         """Return the layout of a struct; None if it is unknown."""
+        if _is_fundamental(type_text):
+            return None
+        structs = self._declared.structs
         key, bound = _drop_qualifiers(type_text), {}
-        if key not in self._structs:
+        if key not in structs:
             key, given = _split_template(type_text)
-            bound = _bind_parameters(self._structs.get(key), given)
-        node = self._structs.get(key)
+            bound = _bind_parameters(structs.get(key), given)
+        node = structs.get(key)
         if node is None or depth > _MAX_DEPTH:
             return None
         fields: list[Field] = []
@@ -120,28 +153,18 @@ class Types:
             # HIP aligns a vector of two or four elements to its whole size, a vector of three to one element.
             whole = count * size
             return Layout((Field(0, type_name, "", 1),), whole, size if count == 3 else whole)
-        alias = self._aliases.get(_drop_qualifiers(type_name))
+        alias = self._declared.aliases.get(_drop_qualifiers(type_name))
         if alias is not None and depth <= _MAX_DEPTH:
             return self._lay_out_member(alias, depth + 1)
         return self.find_layout(type_name, depth + 1)
 
-    def _note(self, node: Node) -> None:
-        if node.type in ("struct_specifier", "class_specifier"):
-            name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-            if name is not None and name.text and body is not None:
-                key = _drop_qualifiers(name.text.decode(errors="replace"))
-                # Two structs with the same name: a use could mean either, so the name is unknown.
-                self._structs[key] = None if key in self._structs else node
-        elif node.type in ("alias_declaration", "type_definition"):
-            declared = node.child_by_field_name("name") or node.child_by_field_name("declarator")
-            target = node.child_by_field_name("type")
-            if declared is None or target is None or not declared.text or not target.text:
-                return
-            if declared.type not in ("type_identifier", "primitive_type"):
-                return
-            key, value = declared.text.decode(errors="replace"), target.text.decode(errors="replace")
-            value = " ".join(value.split())
-            self._aliases[key] = value if self._aliases.get(key, value) == value else None
+    @cached_property
+    def _declared(self) -> _Declared:
+        declared = _Declared()
+        for text in self._texts:
+            for node in _walk_nodes(_make_parser().parse(text).root_node):
+                declared.note(node)
+        return declared
 
 
 def find_size(kind: str) -> int:
@@ -150,6 +173,10 @@ def find_size(kind: str) -> int:
         return 1
     match = re.fullmatch(r"(?:u?int|fp|bf)(8|16|32|64)", kind)
     return _SIZES[match[1]] if match else 0
+
+
+def _is_fundamental(type_text: str) -> bool:
+    return _FUNDAMENTAL.issuperset(type_text.split())
 
 
 @cache

@@ -114,7 +114,7 @@ def find_held_addresses(
     slots, spelled = list_explicit_slots(kernel), find_argument_types(kernel, written)
     if command is None or wanted.toolchain.language is not Language.HIP or not _may_hold(slots):
         return ()
-    types = Types(list(_read_texts(read)))
+    types = Types(_read_texts(read))
     pairs = enumerate(zip(slots, spelled, strict=True))
     unknown = {i for i, (slot, text) in pairs if not is_known(slot, text, types)}
     if unknown:

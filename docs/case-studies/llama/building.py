@@ -55,8 +55,11 @@ def fetch(study: Llama) -> dict[str, Any]:
 
 def build(study: Llama) -> dict[str, Any]:
     """Configure and build llama.cpp as its documentation says, but for two units."""
-    units = f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={Path(__file__).with_name('quick_units.cmake')}"
-    return {**study.configure_and_build(study.source, (*OPTIONS, units)), "options": list(OPTIONS)}
+    # A copy beside the build: CMake reads it again whenever it configures, also when this checkout is gone.
+    units = study.folder / "quick_units.cmake"
+    units.write_bytes(Path(__file__).with_name("quick_units.cmake").read_bytes())
+    include = f"-DCMAKE_PROJECT_llama.cpp_INCLUDE={units}"
+    return {**study.configure_and_build(study.source, (*OPTIONS, include)), "options": list(OPTIONS)}
 
 
 def make_model(study: Llama) -> dict[str, Any]:

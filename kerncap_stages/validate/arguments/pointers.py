@@ -110,5 +110,6 @@ def _find_slot_pointers(
             )
 
 
-def _read_texts(store: ReadsObjects, source: Source | None) -> list[bytes]:
-    return [store.get(file.payload.digest) for file in source.files] if source is not None else []
+def _read_texts(store: ReadsObjects, source: Source | None) -> Iterator[bytes]:
+    for file in source.files if source is not None else ():
+        yield store.get(file.payload.digest)
