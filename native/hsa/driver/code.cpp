@@ -1,6 +1,7 @@
 // Code objects of the HSA driver: loaded at the captured address where the replay wants that.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "core/process_maps.hpp"
 #include "hsa/driver/hsa_driver.hpp"
@@ -55,6 +56,12 @@ std::vector<hsa_loaded_code_object_t> loaded_now(const Loader& loader) {
   return loaded.all;
 }
 
+// Whether the runtime loaded this file. HIP may load others by the way, and leaves out what a file has behind the ELF.
+bool is_from(const std::vector<std::byte>& file, std::uint64_t storage, std::uint64_t bytes) {
+  return storage != 0 && bytes <= file.size() &&
+         std::memcmp(reinterpret_cast<const void*>(storage), file.data(), bytes) == 0;
+}
+
 // Where the code object is that was not among those before.
 Result<void> find_place(const Loader& loader, const std::vector<hsa_loaded_code_object_t>& before, LoadedCode& code) {
   for (const hsa_loaded_code_object_t each : loaded_now(loader)) {
@@ -66,8 +73,10 @@ Result<void> find_place(const Loader& loader, const std::vector<hsa_loaded_code_
       loader.hsa_ven_amd_loader_loaded_code_object_get_info(each, attribute, &value);
     };
     std::uint64_t bytes = 0;
+    std::uint64_t begin = 0;
     info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_CODE_OBJECT_STORAGE_MEMORY_SIZE, bytes);
-    if (bytes != code.file.size()) continue;        // another one that HIP loaded by the way
+    info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_CODE_OBJECT_STORAGE_MEMORY_BASE, begin);
+    if (!is_from(code.file, begin, bytes)) continue;
     info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_BASE, code.load_address);
     info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_SIZE, code.load_bytes);
     return {};

@@ -66,6 +66,13 @@ def test_the_same_kernels_recompiled_do_the_same_wherever_they_are(stages, progr
     replays_three_times(stages, digest, "--variant", variant("kokkos_like", "UNUSED", opt="O1"))
 
 
+def test_a_variant_with_padding_behind_it(stages, program, variant, tmp_path):
+    digest, _ = captured(stages, program, "stored_functions", "use")
+    padded = tmp_path / "padded.hsaco"
+    padded.write_bytes(variant("stored_functions").read_bytes() + bytes(100))
+    replays_three_times(stages, digest, "--variant", padded)
+
+
 @pytest.mark.parametrize("way", ["BY_NAME", "BY_POINTER"])
 def test_a_variant_may_reach_a_variable_either_way(stages, program, variant, way):
     """Its own variables are elsewhere; what it writes to either place counts, and the doubt is noted."""
