@@ -10,6 +10,7 @@ from kerncap_stages.compat.conversion import make_validation_result
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
+from kerncap_stages.project.checkout import open_project
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import JudgeSettings, make_settings
@@ -29,7 +30,8 @@ def validate_project(
     folder = find_project(project)
     store, captures = find_captures(store_folder, str(folder.resolve()))
     variant = find_variant(folder, hsaco) or find_built_variant(folder)
-    made = [run_validate(store, capture, variant, settings) for capture in captures]
+    opened = open_project(folder)
+    made = [run_validate(store, capture, variant, settings, project=opened) for capture in captures]
     unlisted = [list_for_user(store, digest, store_folder) for digest, _ in made]
     notes = [note for note in unlisted if note is not None]
     notes += [] if variant is None else warn_of_stale_variant(folder, variant)

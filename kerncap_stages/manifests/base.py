@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -103,7 +103,13 @@ Remark = Annotated[str, AfterValidator(_escape_undecodable)]
 
 
 class Manifest(Frozen):
-    """Describes an artifact. ``parents`` are the artifacts that it was made from."""
+    """Describes an artifact. ``parents`` are the artifacts that it was made from.
+
+    ``added``: optional members that came without a new version. They are left out while they are none, so
+    that manifests from before keep their canonical form.
+    """
+
+    added: ClassVar[frozenset[str]] = frozenset()
 
     kind: str
     schema_version: int

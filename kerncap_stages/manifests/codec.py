@@ -62,8 +62,9 @@ def to_canonical(value: Any) -> bytes:
 
 
 def dump(manifest: Manifest) -> bytes:
-    """Return the bytes to publish. All keys are written, also those that have their default value."""
-    return to_canonical(manifest.model_dump(mode="json"))
+    """Return the bytes to publish. Keys with their default value are written, too, but for ``added``."""
+    absent = {name for name in manifest.added if getattr(manifest, name) is None}
+    return to_canonical(manifest.model_dump(mode="json", exclude=absent))
 
 
 def parse(payload: bytes, name: str) -> Manifest:

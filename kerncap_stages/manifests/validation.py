@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from kerncap_stages.manifests.base import (
     DeviceIndex,
     Frozen,
     Manifest,
+    RelativePath,
     Remark,
     Share,
     SizeBytes,
@@ -190,6 +191,35 @@ class Guard(Frozen):
     failure: Remark | None = Field(default=None, description="why there were no more guarded runs")
 
 
+class GivenBounds(Frozen):
+    """Bounds as the user gave them; one of none was not given."""
+
+    atol: AnyFloat | None
+    rtol: AnyFloat | None
+    ulp: Count | None
+
+
+class JudgeOptions(Frozen):
+    """All options that a verdict depends on, as they were given: the members of ``JudgeSettings``."""
+
+    bounds: GivenBounds
+    default_type: ElementType | None = Field(description="of all outputs; none: those of the arguments")
+    timeout_s: float = Field(ge=0, allow_inf_nan=False)
+    baseline_runs: Count = Field(description="of the captured kernel, if there is no variant")
+    perturb: bool = Field(description="false: `--quick`")
+    variant_runs: Count | None = Field(description="none: as many as fit in a short time")
+    fresh_values: bool = Field(description="false: `--captured-values`")
+    seed: Count | None = Field(description="none: a random one")
+    reference: Digest | None = Field(description="SHA-256 of the reference file")
+
+
+class BuiltFile(Frozen):
+    """A file of a project that a build read."""
+
+    path: RelativePath
+    digest: Digest = Field(description="SHA-256 of the file at the time of the build")
+
+
 class Coverage(StrEnum):
     """How the bytes that the baseline writes were found."""
 
@@ -200,12 +230,19 @@ class Coverage(StrEnum):
 class Validation(Manifest):
     """The verdict and its evidence."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"options", "built_from"})
+
     kind: Literal["validation"] = "validation"
     schema_version: Literal[2] = 2
     capture: ManifestRef
-    reproducer: ManifestRef | None = None
+    reproducer: ManifestRef | None = Field(default=None, description="the project that was validated")
     environment: Environment
     variant: CodeObject | None = Field(description="none: the baseline itself")
+    built_from: tuple[BuiltFile, ...] | None = Field(
+        default=None,
+        description="of a variant that make built in the project: what it read, as it recorded that",
+    )
+    options: JudgeOptions | None = Field(default=None, description="none: not recorded")
     variant_shape: LaunchShape | None = Field(default=None, description="none: as the captured kernel")
     unedited: Unedited | None = Field(
         default=None, description="comparison for the source that was found for the kernel"

@@ -29,6 +29,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
     yield list_facts(
         [
             ("capture", validation.capture.digest.short),
+            ("project", None if validation.reproducer is None else validation.reproducer.digest.short),
             (
                 "variant",
                 "the baseline" if validation.variant is None else describe_code_object(validation.variant),
@@ -36,6 +37,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("unedited", describe_unedited(validation.unedited)),
             ("mode", validation.mode.value.replace("_", " ")),
             ("bounds", None if validation.tolerance is None else _format_bounds(validation.tolerance)),
+            ("options", None if validation.options is None else _format_options(validation)),
             ("launched as", None if shape is None else formats.describe_shape(shape)),
             *(("because", reason) for reason in validation.reasons),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
@@ -78,6 +80,11 @@ def render(validation: Validation) -> Iterator[RenderableType]:
                 for stray in validation.stray_writes
             ),
         )
+    if validation.built_from:
+        yield make_heading("Built from")
+        yield make_table(
+            ["file", "=SHA-256"], ((each.path, each.digest.short) for each in validation.built_from)
+        )
     yield from make_environment_section(validation.environment)
 
 
@@ -114,6 +121,30 @@ def _make_precision_row(output: OutputPrecision) -> tuple[str, ...]:
         *(f"{number:.3g}" for each in sizes for number in (each.max_absolute, each.rms)),
         f"{output.allowed_share:.2g}",
     )
+
+
+def _format_options(validation: Validation) -> str:
+    """Write the options that the verdict depends on as kc-validate takes them, always with the time limit."""
+    options = validation.options
+    assert options is not None
+    given = {
+        "--tolerance": options.bounds.atol,
+        "--rtol": options.bounds.rtol,
+        "--ulp": options.bounds.ulp,
+        "--dtype": options.default_type and options.default_type.value,
+        "--reference": options.reference and f"SHA-256 {options.reference.short}",
+        "--runs": options.baseline_runs if validation.variant is None else None,
+        "--variant-runs": options.variant_runs,
+        "--seed": options.seed,
+        "--timeout": options.timeout_s,
+    }
+    words = [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in given.items()
+        if value is not None
+    ]
+    words += [] if options.perturb else ["--quick"]
+    return " ".join(words + ([] if options.fresh_values else ["--captured-values"]))
 
 
 def _format_bounds(tolerance: Tolerance) -> str:

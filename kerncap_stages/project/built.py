@@ -2,47 +2,80 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.digest import Digest
 from kerncap_stages.project.checkout import find_edited_files, hash_file, is_project
-from kerncap_stages.project.variants import SOURCES, find_built_variant
+from kerncap_stages.project.variants import SOURCES, VARIANTS, find_built_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BUILT = "built.sha256"  # make writes it next to the code object
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Built:
+    """What make recorded of a build: the SHA-256 of code objects and of the files that it read, by name."""
+
+    code: dict[str, Digest]
+    sources: dict[str, Digest]
+
+    def find_edited(self, folder: Path) -> list[str]:
+        """Return the files whose contents are not any more what make read."""
+        return [name for name, digest in self.sources.items() if hash_file(folder / name) != digest]
+
+
+def read_built(folder: Path) -> Built:
+    """Read the record of the last `make recompile` or `make assemble`; empty if there is none."""
+    try:
+        with (folder / BUILT).open("rb") as file:
+            lines = file.read(_MAX_BYTES).decode().splitlines()
+    except (OSError, ValueError):
+        lines = []
+    found: dict[str, Digest] = {}
+    for digest, _, name in (line.partition("  ") for line in lines):
+        if name.isprintable() and "\\" not in name and not {"", ".", ".."} & {*name.split("/")}:
+            with contextlib.suppress(ValueError):
+                found[name] = Digest(digest)
+    return Built(
+        {name: digest for name, digest in found.items() if name in VARIANTS},
+        {name: digest for name, digest in found.items() if name not in VARIANTS},
+    )
 
 
 def warn_of_stale_variant(folder: Path, variant: Path) -> list[str]:
     """Return warnings about a code object in a project's folder that was not built from the present sources.
 
-    `make recompile` and `make assemble` write the digests of the code object and of the sources that they
-    built it from. Any other code object is compared with the sources by modification time.
+    `make recompile` and `make assemble` write the digests of the code object and of the files that they read.
+    Any other code object is compared with the sources by modification time.
     """
-    if variant.parent.resolve() != folder.resolve():
+    if not _is_in(folder, variant):
         return []
-    built = _read_digests(folder / BUILT)
-    is_ours = variant.name.startswith("optimized.") and is_project(folder)
-    if is_ours and hash_file(variant) != built.get(variant.name):
+    is_by_make = _is_by_make(folder, variant)
+    if not is_by_make and variant.name.startswith("optimized.") and is_project(folder):
         return [
             f"{variant} was not built by make in this folder (copied, linked, or built by hand) and is used "
             f"as it is; to build it from the sources, remove it and run `make {variant.name}`"
         ]
     edited = (
-        [name for name in built if name.startswith(SOURCES) and hash_file(folder / name) != built[name]]
-        if is_ours
+        read_built(folder).find_edited(folder)
+        if is_by_make
         else _find_newer(folder, variant.stat().st_mtime_ns)
     )
     return [f"{name} was edited after {variant} was built: run `make {variant.name}`" for name in edited]
 
 
-def _read_digests(record: Path) -> dict[str, str]:
-    """Read the output of sha256sum, by file name; empty where the file is missing or holds something else."""
-    try:
-        lines = record.read_text().splitlines()
-    except (OSError, ValueError):
-        return {}
-    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+def _is_in(folder: Path, variant: Path) -> bool:
+    return variant.parent.resolve() == folder.resolve()
+
+
+def _is_by_make(folder: Path, variant: Path) -> bool:
+    recorded = read_built(folder).code.get(variant.name) if _is_in(folder, variant) else None
+    return recorded is not None and hash_file(variant) == recorded
 
 
 def _find_newer(folder: Path, built_ns: int) -> list[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from kerncap_stages.manifests import load
 from kerncap_stages.replay.standby import Standbys
-from kerncap_stages.store.remembered import load_remembered
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, read_request
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, find_verdict, read_request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.project.checkout import Project
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings, Request
 
@@ -23,24 +24,33 @@ def run_validate(
     variant: Path | None,
     settings: JudgeSettings,
     *,
+    project: Project | None = None,
     fresh: bool = False,
 ) -> tuple[Digest, Validation]:
     """Judge a variant, or the captured kernel if there is none, and publish the verdict.
 
-    Unless ``fresh``, returns the verdict of an earlier run with the same capture, variant, settings and
-    machine.
+    project: whose variant it is, if the verdict shall name it.
+    Unless ``fresh``, returns the verdict of an earlier run with the same capture, variant, origin, settings
+    and machine.
     Raises an error if a replay cannot be run. A kernel that crashes or hangs gives a failed verdict.
     """
-    # The flow reads a remembered verdict as a view, without the model.
-    from kerncap_stages.manifests.validation import Validation
-
-    request = read_request(store, capture_digest, variant, settings)
-    known = None if fresh else load_remembered(store, request.key, Validation)
-    return known or judge_now(store, request, fresh=fresh)
+    request = read_request(store, capture_digest, variant, settings, project=project)
+    known = None if fresh else find_verdict(store, request)
+    if known is None:
+        return judge_now(store, request, fresh=fresh)
+    return known.digest, cast("Validation", load(store, known.digest))  # the key says what it is
 
 
 def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
-    """Judge, and publish the verdict. ``fresh``: use no replays that earlier validations kept."""
+    """Judge, and publish the verdict. ``fresh``: use no replays that earlier validations kept.
+
+    Unless ``fresh``, a verdict on the same variant of another origin is published again, with this origin.
+    """
+    if not fresh and store.actions.get(request.key) is not None:
+        from kerncap_stages.validate.verdict import publish_with_origin
+
+        if (known := publish_with_origin(store, request)) is not None:
+            return known
     with Standbys(request.backend, request.device_index) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
         standbys.start(1)

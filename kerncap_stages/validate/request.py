@@ -10,12 +10,14 @@ import secrets
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import open_view
 from kerncap_stages.project.artifacts import find_source_of
+from kerncap_stages.project.origin import NO_ORIGIN, Origin, find_origin
 from kerncap_stages.replay.variant_shape import find_variant_shape
-from kerncap_stages.store.remembered import make_request_key
+from kerncap_stages.store.remembered import find_remembered, make_request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, make_bounds
 from kerncap_stages.validate.precision.file import ReferenceFile, read_reference
 
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests import View
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.project.checkout import Project
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
+    from kerncap_stages.store.remembered import Remembered
 
 
 SEEDS = 1 << 32  # too many to guess, and short enough to type
@@ -73,10 +79,11 @@ class Request:
     shape: VariantShape | None  # how the variant is launched; None: as captured
     settings: JudgeSettings
     machine: str
+    origin: Origin | None = None  # None: not asked for as the variant of a project
 
     @property
     def key(self) -> Digest:
-        """The key of this request in the action cache."""
+        """The key in the action cache of the judgement, whatever the variant's origin is."""
         return make_request_key(
             "validate",
             capture=self.capture,
@@ -86,6 +93,19 @@ class Request:
             settings=self.settings.describe(),
             machine=self.machine,
         )
+
+    def make_origin_key(self, known: Digest) -> Digest:
+        """Make the key of a known verdict of another origin, for the one with this request's origin."""
+        return make_request_key("verdict", known=known, origin=asdict(self.origin or NO_ORIGIN))
+
+    def has_origin(self, made: Validation | View) -> bool:
+        """Whether a verdict names the origin of this request's variant."""
+        files = getattr(made, "built_from", None)
+        found = Origin(
+            None if made.reproducer is None else ManifestRef(made.reproducer).digest,
+            None if files is None else tuple((str(each.path), str(each.digest)) for each in files),
+        )
+        return found == (self.origin or NO_ORIGIN)
 
     @property
     def first_key(self) -> Digest:
@@ -98,16 +118,26 @@ class Request:
         )
 
 
+def find_verdict(store: Store, request: Request) -> Remembered | None:
+    """Find the verdict of an earlier run, without the models, and make it the latest; None if there is none."""
+    known = find_remembered(store, request.key, request.has_origin)
+    if known is None and (other := store.actions.get(request.key)) is not None:
+        known = find_remembered(store, request.make_origin_key(other), request.has_origin)
+    return known
+
+
 def read_request(
     store: Store,
     capture: Digest,
     variant: Path | None,
     settings: JudgeSettings,
     shape: VariantShape | None = None,
+    project: Project | None = None,
 ) -> Request:
     """Read all that the verdict on a variant depends on.
 
     shape: how the variant is launched; None: as the file beside it says, or as captured.
+    project: whose variant is judged, if the verdict shall name it.
 
     Raises UsageError if the variant does not exist, ArtifactError if ``capture`` is not a capture.
     """
@@ -122,6 +152,7 @@ def read_request(
         device = captured.environment.devices[captured.dispatch.device_index]
         if variant is not None and shape is None:
             shape = find_variant_shape(variant)
+        code = None if variant is None else variant.read_bytes()
         return Request(
             capture=capture,
             backend=captured.environment.backend,
@@ -129,10 +160,11 @@ def read_request(
             size_bytes=sum(region.size_bytes for region in captured.regions),
             source=find_source_of(store, capture),
             variant=variant,
-            code=None if variant is None else variant.read_bytes(),
+            code=code,
             shape=shape,
             settings=settings,
             machine=identify_machine(device.architecture),
+            origin=None if project is None else find_origin(store, project, capture, variant, code),
         )
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerncap_stages import __version__
-from kerncap_stages.digest import FileRef, ManifestRef
+from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.manifests.validation import (
+    BuiltFile,
     ElementType,
     ErrorSize,
     Guard,
+    JudgeOptions,
     OutputPrecision,
     Precision,
     RegionResult,
@@ -24,10 +26,12 @@ from kerncap_stages.manifests.validation import (
     Validation,
     WorstElement,
 )
+from kerncap_stages.project.origin import NO_ORIGIN
 from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.accesses import find_data_regions
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.variant import extract_variant_code
+from kerncap_stages.store.remembered import load_known
 from kerncap_stages.validate.baselines import Baselines, make_kept_finder
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.judge import Judge
@@ -35,7 +39,6 @@ from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.speculation import Speculation
 
 if TYPE_CHECKING:
-    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.replay.standby import Standbys
@@ -78,6 +81,33 @@ def judge_and_publish(
     return digest, manifest
 
 
+def publish_with_origin(store: Store, request: Request) -> tuple[Digest, Validation] | None:
+    """Publish the known verdict on a request's variant, with the origin that it has in the request.
+
+    None if there is no such verdict.
+    """
+    found = load_known(store, request.key, Validation)
+    if found is None:
+        return None
+    known, made = found
+    made = Validation(**{**dict(made), **_describe_origin(request)})
+    with store.begin_transaction() as transaction:
+        digest = transaction.publish(dump(made), "validation", [request.capture])
+    store.actions.put(request.make_origin_key(known), digest)
+    return digest, made
+
+
+def _describe_origin(request: Request) -> dict[str, Any]:
+    origin = request.origin or NO_ORIGIN
+    files = origin.built_from
+    return {
+        "reproducer": None if origin.reproducer is None else ManifestRef.to(origin.reproducer),
+        "built_from": None
+        if files is None
+        else tuple(BuiltFile(path=path, digest=Digest(digest)) for path, digest in files),
+    }
+
+
 def store_variant(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
     """Stage a variant's code for the captured GPU, and describe it."""
     code = extract_variant_code(payload, capture)
@@ -109,6 +139,8 @@ def make_manifest(
         parents=(ManifestRef.to(request.capture),),
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(request.capture),
+        **_describe_origin(request),
+        options=JudgeOptions.model_validate(request.settings.describe()),
         environment=environment,
         variant=variant,
         variant_shape=find_other_shape(request.shape, capture.launch),

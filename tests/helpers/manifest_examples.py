@@ -47,8 +47,11 @@ from kerncap_stages.manifests.triton import (
     TritonValue,
 )
 from kerncap_stages.manifests.validation import (
+    BuiltFile,
     ElementType,
     ErrorSize,
+    GivenBounds,
+    JudgeOptions,
     Mode,
     OutputPrecision,
     Precision,
@@ -274,6 +277,12 @@ def validation() -> Validation:
         made_by=MADE_BY, capture=ManifestRef.to(digest("capture")), environment=environment(),
         variant=code_object(), mode=Mode.NUMERIC, passed=False, reasons=("1 element is out of bounds",),
         regions=(region,), precision=precision(),
+        built_from=(BuiltFile(path="kernel_variant.cpp", digest=digest("edited")),),
+        options=JudgeOptions(
+            bounds=GivenBounds(atol=None, rtol=1e-3, ulp=None), default_type=ElementType.FP32, timeout_s=300.0,
+            baseline_runs=2, perturb=True, variant_runs=None, fresh_values=False, seed=None,
+            reference=digest("reference"),
+        ),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import ArtifactError, ManifestUnreadable
-from kerncap_stages.manifests import KINDS, dump, load, load_as, parse
+from kerncap_stages.manifests import KINDS, dump, load, load_as, parse, to_canonical
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Program
@@ -26,6 +26,8 @@ from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.reproducer import ProjectFile
 from kerncap_stages.manifests.schemas import make_schema
+from kerncap_stages.manifests.validation import JudgeOptions, Validation
+from kerncap_stages.validate.request import make_settings
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 NAME = "0123456789ab"
@@ -53,6 +55,25 @@ def test_round_trip_keeps_every_byte(manifest):
     assert dump(parse(payload, NAME)) == payload
     assert payload.endswith(b"}\n")
     assert payload.count(b"\n") == 1
+
+
+def test_a_manifest_from_before_a_member_was_added_is_read_and_stays_as_it_is():
+    content = json.loads(dump(examples.validation()))
+    for name in Validation.added:
+        del content[name]
+    payload = to_canonical(content)
+    before = parse(payload, NAME)
+    assert all(getattr(before, name) is None for name in Validation.added)
+    assert dump(before) == payload
+    # It has one form only.
+    with pytest.raises(ManifestUnreadable, match="not in canonical form"):
+        parse(to_canonical({**content, "options": None}), NAME)
+
+
+def test_the_options_of_a_verdict_are_all_that_its_key_depends_on():
+    settings = make_settings(1e-3, None, 2, "fp32", perturb=False, fresh_values=False, variant_runs=7)
+    described = json.loads(JudgeOptions.model_validate(settings.describe()).model_dump_json())
+    assert described == settings.describe()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,6 +10,7 @@ import manifest_examples as examples
 import pytest
 from rich.console import Console
 
+from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ManifestUnreadable
 from kerncap_stages.manifests import dump, parse
 from kerncap_stages.manifests.environment import Backend
@@ -214,3 +215,15 @@ def test_a_clock_is_named_in_words(source):
 )
 def test_duration(duration_ns, text):
     assert formats.format_duration(duration_ns) == text
+
+
+def test_a_verdicts_page_names_its_options_and_what_it_was_built_from():
+    project = ManifestRef.to(examples.digest("project"))
+    made = examples.validation().model_copy(update={"reproducer": project})
+    text = shown(made)
+    assert f"--rtol 0.001 --dtype fp32 --reference SHA-256 {made.options.reference.short}" in text
+    assert "--captured-values" in text
+    assert "--quick" not in text
+    assert made.reproducer.digest.short in text
+    (line,) = (line for line in text.splitlines() if line.split()[:1] == ["kernel_variant.cpp"])
+    assert line.split()[1] == made.built_from[0].digest.short

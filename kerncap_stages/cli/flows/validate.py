@@ -14,15 +14,15 @@ from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import ArtifactError, ExitCode, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines
+from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.cases import read_cases, summarise_cases
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.artifacts import is_digest
-from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.engine import judge_now
-from kerncap_stages.validate.request import make_settings, read_request
+from kerncap_stages.validate.request import find_verdict, make_settings, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.project.cases import Case
+    from kerncap_stages.project.checkout import Project
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings
@@ -78,6 +79,7 @@ def validate_variants(
     worst = ExitCode.DONE
     for text in read_artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
+        project = find_project(text)
         _require_captures(text, captures, arguments.captures)
         variant = _choose_variant(find_project_folder(Path(text)), arguments)
         if variant is None and arguments.shape is not None:
@@ -91,7 +93,7 @@ def validate_variants(
         _require_kernels_of(cases[: len(captures)], cases[len(captures) :])
         passed = []
         for number, (store, capture) in enumerate(judged):
-            digest, verdict = _judge(store, capture, variant, arguments)
+            digest, verdict = _judge(store, capture, variant, project, arguments)
             if arguments.report is not None:
                 _write_report(store, digest, arguments.report, "" if len(judged) == 1 else str(number))
             if cases:
@@ -157,10 +159,14 @@ def _suggest_build(folder: Path, edited: Sequence[str]) -> str:
 
 
 def _judge(
-    store: Store, capture: Digest, variant: Path | None, arguments: ValidateArguments
+    store: Store,
+    capture: Digest,
+    variant: Path | None,
+    project: Project | None,
+    arguments: ValidateArguments,
 ) -> tuple[Digest, Validation | View]:
-    request = read_request(store, capture, variant, arguments.settings, arguments.shape)
-    known = None if arguments.fresh else find_remembered(store, request.key)
+    request = read_request(store, capture, variant, arguments.settings, arguments.shape, project)
+    known = None if arguments.fresh else find_verdict(store, request)
     return known or judge_now(store, request, fresh=arguments.fresh)
 
 
