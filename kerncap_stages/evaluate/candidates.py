@@ -1,6 +1,7 @@
 """Lists the variants that are to be evaluated: files, what folders hold, lines of a list.
 
-Names are the user's, and may hold anything that a path may. Nothing here reads a variant.
+Names are the user's, and may hold anything that a path may. Nothing here reads a variant, but for the digest of
+what make built in a project.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import Refused, UsageError
+from kerncap_stages.project.built import require_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +76,16 @@ def _list_folder(folder: Path, flags: Sequence[str]) -> Iterator[Candidate]:
             hint="variants end in " + " ".join((*CODE_SUFFIXES, *SOURCE_SUFFIXES)),
         )
     for each in files:
-        yield _add_flags(Candidate(str(each), each), flags)
+        yield _add_flags(Candidate(str(each), each, problem=_explain_stale(folder, each)), flags)
+
+
+def _explain_stale(folder: Path, variant: Path) -> str | None:
+    """Explain that make built a code object of a project from other sources; named alone, it is judged."""
+    try:
+        require_current(folder, variant)
+    except Refused as error:
+        return str(error)
+    return None
 
 
 def read_line(line: str, flags: Sequence[str] = ()) -> Candidate | None:

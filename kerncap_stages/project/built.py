@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
+from kerncap_stages.errors import Refused
 from kerncap_stages.project.checkout import find_edited_files, hash_file, is_project
 from kerncap_stages.project.variants import SOURCES, VARIANTS, find_built_variant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 BUILT = "built.sha256"  # make writes it next to the code object
@@ -45,6 +49,27 @@ def read_built(folder: Path) -> Built:
         {name: digest for name, digest in found.items() if name in VARIANTS},
         {name: digest for name, digest in found.items() if name not in VARIANTS},
     )
+
+
+def require_current(folder: Path, variant: Path) -> None:
+    """Raise Refused for the variant of a project if files that make read have other contents by now.
+
+    What make recorded decides, and no time: to touch a file is no edit. A code object that make did not build
+    is not refused, because nothing tells what it was built from.
+    """
+    if _is_by_make(folder, variant) and (edited := read_built(folder).find_edited(folder)):
+        raise Refused(
+            f"{', '.join(edited)} was edited after {variant} was built",
+            hint=f"{suggest_build(folder, edited)}; `--variant {shlex.quote(str(variant))}` takes it as it is",
+        )
+
+
+def suggest_build(folder: Path, edited: Sequence[str]) -> str:
+    """Return the command that builds a project whose files were edited."""
+    target = "assemble" if "kernel_variant.s" in edited else "recompile"
+    if os.access(folder, os.W_OK):
+        return f"`{shlex.join(['make', '-C', str(folder), target])}`"
+    return f"copy the project to a folder that you may write to (cp -r) and `make {target}` there"
 
 
 def warn_of_stale_variant(folder: Path, variant: Path) -> list[str]:

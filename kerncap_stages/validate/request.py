@@ -119,7 +119,7 @@ class Request:
 
 
 def find_verdict(store: Store, request: Request) -> Remembered | None:
-    """Find the verdict of an earlier run, without the models, and make it the latest; None if there is none."""
+    """Find the verdict of an earlier run, without the models, and make it the latest; None without one."""
     known = find_remembered(store, request.key, request.has_origin)
     if known is None and (other := store.actions.get(request.key)) is not None:
         known = find_remembered(store, request.make_origin_key(other), request.has_origin)

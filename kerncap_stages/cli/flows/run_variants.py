@@ -17,7 +17,7 @@ from kerncap_stages.manifests import load_as, open_view
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.project.artifacts import find_project
-from kerncap_stages.project.built import warn_of_stale_variant
+from kerncap_stages.project.built import require_current, warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.replay.in_program import require_fit, require_shape
 from kerncap_stages.replay.program_variables import ConnectedCode, connect_code
@@ -80,7 +80,7 @@ def choose_variants(
 
     given: a project's folder, or a code object. kernel: a part of the kernel's name.
     Raises UsageError for a project without a variant or a name that no kernel has, Refused for a variant that
-    does not fit, ArtifactError if there is no capture.
+    does not fit or is older than its sources, ArtifactError if there is no capture.
     """
     path, folder = _find_variant(given)
     if capture is not None:
@@ -116,6 +116,7 @@ def _find_variant(given: Path) -> tuple[Path, Path | None]:
     built = find_built_variant(project.folder)
     if built is None:
         raise UsageError(f"nothing was built in {given}", hint=f"`make -C {given} recompile`")
+    require_current(project.folder, built)
     for note in warn_of_stale_variant(project.folder, built):
         say(f"note: {make_printable(note)}")
     return built, project.folder

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +13,12 @@ from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import ArtifactError, ExitCode, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_project
-from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
+from kerncap_stages.project.built import (
+    find_unbuilt_edits,
+    require_current,
+    suggest_build,
+    warn_of_stale_variant,
+)
 from kerncap_stages.project.cases import read_cases, summarise_cases
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
@@ -135,27 +138,24 @@ def _require_kernels_of(cases: Sequence[Case], held_out: Sequence[Case]) -> None
 def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
     """Choose the code object: the one of --variant, else the one built in the project.
 
-    Returns None for the captured kernel. Raises UsageError if sources were edited but nothing was built.
+    Returns None for the captured kernel. Raises UsageError if sources were edited but nothing was built, Refused
+    if they were edited after the build.
     """
     if arguments.baseline:
         return None
-    variant = arguments.variant or find_built_variant(folder)
+    built = None if arguments.variant else find_built_variant(folder)
+    if built is not None:
+        require_current(folder, built)
+    variant = arguments.variant or built
     if variant is not None:
         for note in warn_of_stale_variant(folder, variant):
             say(f"note: {make_printable(note)}")
     elif unbuilt := find_unbuilt_edits(folder):
         raise UsageError(
             f"{', '.join(unbuilt)} was edited, but no code object was built from it",
-            hint=f"{_suggest_build(folder, unbuilt)}, or --baseline to check the captured kernel",
+            hint=f"{suggest_build(folder, unbuilt)}, or --baseline to check the captured kernel",
         )
     return variant
-
-
-def _suggest_build(folder: Path, edited: Sequence[str]) -> str:
-    target = "assemble" if "kernel_variant.s" in edited else "recompile"
-    if os.access(folder, os.W_OK):
-        return f"`{shlex.join(['make', '-C', str(folder), target])}`"
-    return f"copy the project to a folder that you may write to (cp -r) and `make {target}` there"
 
 
 def _judge(

@@ -11,7 +11,9 @@ from made_up import device_code, make, publish
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
-from kerncap_stages.project.built import warn_of_stale_variant
+from kerncap_stages.errors import Refused
+from kerncap_stages.evaluate.candidates import list_candidates
+from kerncap_stages.project.built import require_current, warn_of_stale_variant
 from kerncap_stages.project.checkout import check_out
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
@@ -40,6 +42,8 @@ def test_what_make_built_is_not_remarked_on(project):
     assert warn_of_stale_variant(project, project / "optimized.hsaco") == []
     (source,) = project.glob("kernel_variant.*")
     source.touch()  # the same text
+    require_current(project, project / "optimized.hsaco")
+    assert {each.problem for each in list_candidates([str(project)])} == {None}
     assert warn_of_stale_variant(project, project / "optimized.hsaco") == []
 
 
@@ -51,6 +55,7 @@ def test_what_was_put_there_is_not_taken_for_built(project, put):
     built.unlink()
     put(other, built)
     assert "is up to date" in make(project, "optimized.hsaco").stdout  # it is newer
+    require_current(project, built)  # nothing tells what it was built from
     (note,) = warn_of_stale_variant(project, built)
     assert "was not built by make in this folder" in note
     built.unlink()
@@ -65,5 +70,14 @@ def test_an_edit_is_told_whatever_the_times_say(project):
     os.utime(source, (0, 0))
     (note,) = warn_of_stale_variant(project, project / "optimized.hsaco")
     assert note.startswith(f"{source.name} was edited after")
+    with pytest.raises(Refused, match=f"^{source.name} was edited after .* was built$") as refused:
+        require_current(project, project / "optimized.hsaco")
+    target = "assemble" if source.suffix == ".s" else "recompile"
+    assert f"`make -C {project} {target}`" in refused.value.hint
+    problems = {each.path.name: each.problem for each in list_candidates([str(project)])}
+    assert problems["optimized.hsaco"] == str(refused.value)
+    assert problems[source.name] is None  # it is built now
+    (alone,) = list_candidates([str(project / "optimized.hsaco")])
+    assert alone.problem is None
     assert make(project, "clean").returncode == 0
     assert not (project / "built.sha256").exists()

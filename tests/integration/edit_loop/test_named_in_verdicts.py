@@ -1,4 +1,4 @@
-"""A verdict names its options, the project, and the sources of the variant as they were at the build."""
+"""A verdict names its options, its project and its sources, and is on no code object that is older."""
 
 from __future__ import annotations
 
@@ -43,3 +43,39 @@ def test_a_verdict_names_options_project_and_sources(stages):
         .digests
     )
     assert (stages.show(alone)["reproducer"], "built_from" in stages.show(alone)) == (None, False)
+
+
+def test_a_variant_that_is_older_than_its_sources_is_refused(stages):
+    app = compile_once(Build(Program(SOURCES / "edit_loop/three_sizes.hip"), "gfx90a", "O3"))
+    (capture,) = stages.capture("halve", app)
+    stages.run("generate", capture, "--source-dir", SOURCES / "edit_loop", "--output", "project").must()
+    project = stages.folder / "project"
+    assert make(stages, project, "recompile").returncode == 0
+    validate = ("validate", "project", "--quick")
+    run = ("run", "--variant", "project", "--", app)
+    evaluate = ("evaluate", "project", "project", "--quick", "--runs", 1)
+    edited = project / "kernel_variant.cpp"
+    edited.touch()
+    for words in (validate, run):
+        assert "was edited" not in stages.run(*words).must().err
+    edited.write_text(edited.read_text().replace("0.5f;", "0.25f;"))
+    for words in (validate, run):
+        refused = stages.run(*words).must(6)
+        assert "kernel_variant.cpp was edited after project/optimized.hsaco was built" in refused.err
+        assert "`make -C project recompile`" in refused.err
+        assert "Result" not in refused.err
+        assert refused.out == ""
+    outcomes = {
+        each["name"]: each["outcome"] for each in stages.run(*evaluate, "--json").must(1).manifest["variants"]
+    }
+    assert outcomes["project/kernel_variant.cpp"] == "wrong"
+    assert outcomes["project/optimized.hsaco"] == "refused"
+    # It can be judged as it is.
+    named = stages.run(*validate, "--variant", "project/optimized.hsaco").must()
+    assert "note: kernel_variant.cpp was edited after" in named.err
+    # So is an edit of the flags, which make reads, too.
+    assert make(stages, project, "recompile").returncode == 0
+    stages.run(*validate).must(1)
+    flags = project / "compile_flags.rsp"
+    flags.write_text(flags.read_text() + "\n")
+    assert "compile_flags.rsp was edited after" in stages.run(*validate).must(6).err
