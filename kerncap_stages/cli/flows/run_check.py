@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.manifests.capture import NameMatch, Selection
-from kerncap_stages.pages.verdict import format_footer, format_lines
+from kerncap_stages.pages.verdict import count_regions, format_footer, format_lines
 from kerncap_stages.replay.variant import explain_unfit
 from kerncap_stages.text.formats import format_shape
 from kerncap_stages.validate.engine import judge_now
@@ -60,6 +61,13 @@ def check_dispatches(
             continue
         request = read_request(store, digest, variant.path, wanted.settings, variant.shape)
         _, verdict = judge_now(store, request, fresh=False)
+        if verdict.passed and count_regions(verdict)[0] == 0:
+            again = shlex.join(["kc-validate", digest.short, "--variant", str(variant.path)])
+            tell(
+                f"{where}: nothing to compare: the captured kernel changes no memory there, and neither does the "
+                f"variant, which may do nothing at all; `{again}` judges it from other states"
+            )
+            continue
         verdicts.append(verdict.passed)
         tell(f"{where}: {format_footer(verdict)}")
         if not verdict.passed:

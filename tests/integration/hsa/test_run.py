@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from programs import Build, Program, compile_once
@@ -114,6 +115,22 @@ def test_check_compares_dispatches_of_this_run_and_compare_times_runs_by_turns(
     assert [len(read["captured_wall_ns"]), len(read["variant_wall_ns"]), read["confidence"]] == [1, 1, 0.0]
     assert read["interval"][0] <= read["ratio"] <= read["interval"][1]
     assert "on the software GPU: this says nothing about the time on hardware" in right.err
+
+
+def test_check_says_where_there_is_nothing_to_compare(stages, program, variant):
+    """The second dispatch writes what is there already."""
+    app = program("idempotent")
+    stages.capture("scale_into", app)
+    done = stages.run("run", "--variant", variant("idempotent"), "--check", 2, "--", app).must()
+    first, second = (line for line in done.err.splitlines() if "scale_into" in line and ": dispatch " in line)
+    assert "Result: PASS  (byte-exact, 1 of 1 regions identical)" in first
+    assert "nothing to compare" in second
+    assert "PASS" not in second
+    again = re.search(r"kc-(validate) (\w+) --variant (\S+)`", second)
+    assert again is not None
+    stages.run(again[1], again[2], "--variant", again[3]).must()
+    nothing = variant("idempotent", "NOTHING")
+    stages.run("validate", again[2], "--variant", nothing).must(1)
 
 
 def test_a_variant_uses_the_variables_of_the_program(stages, launches, program, variant):
