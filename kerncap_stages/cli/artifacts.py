@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.progress import progress
-from kerncap_stages.errors import KerncapError
+from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.project.artifacts import find_capture_of, find_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure, list_in_other_store
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
@@ -40,6 +42,26 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
         return own, project.captures
     store = Store.open(store_folder, create=False)
     return store, (find_capture_of(store, store.resolve(text)),)
+
+
+def find_held_out(
+    store_folder: Path | None, texts: Sequence[str], captures: Sequence[Digest]
+) -> list[tuple[Store, Digest]]:
+    """Find the captures of --held-out, each with its store.
+
+    Raises UsageError for one that is among ``captures`` already, or that is given twice: it counts once.
+    """
+    found = [find_capture(store_folder, text) for text in texts]
+    known = [*captures]
+    for text, (_, digest) in zip(texts, found, strict=True):
+        if digest in known:
+            where = "the project holds" if digest in captures else "is given twice"
+            raise UsageError(
+                f"--held-out {make_printable(text)}: capture {digest.short}, which {where}",
+                hint="name captures that whoever edits the project has not seen, each once",
+            )
+        known.append(digest)
+    return found
 
 
 def _copy_to_user(own: Store, project: Project, store_folder: Path | None) -> Store:

@@ -164,7 +164,8 @@ def _choose_cases(request: CaptureRequest, selection: Selection, tell: Callable[
         return by_case
     cases = known[: selection.count]
     share = sum(case.total_ns for case in cases) / max(1, sum(case.total_ns for case in known))
-    text = f"{matching[0].name}: {len(cases)} of {formats.count(len(known), 'launch shape')} are captured"
+    captured = f"{len(cases)} of {formats.count(len(known), 'launch shape')}"
+    text = f"{matching[0].name}: {captured} {'is' if len(cases) == 1 else 'are'} captured"
     tell(f"{text}, with {share:.0%} of the kernel's time")
     return by_case.model_copy(update={"cases": cases, "count": len(cases)})
 

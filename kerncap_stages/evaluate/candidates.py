@@ -1,7 +1,7 @@
 """Lists the variants that are to be evaluated: files, what folders hold, lines of a list.
 
-Names are the user's, and may hold anything that a path may. Nothing here reads a variant, but for the digest of
-what make built in a project.
+Names are the user's, and may hold anything that a path may. Nothing here reads a variant, but for the digest
+of what make built in a project.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ def require_current(folder: Path, variant: Path) -> None:
     if _is_by_make(folder, variant) and (edited := read_built(folder).find_edited(folder)):
         raise Refused(
             f"{', '.join(edited)} was edited after {variant} was built",
-            hint=f"{suggest_build(folder, edited)}; `--variant {shlex.quote(str(variant))}` takes it as it is",
+            hint=f"{suggest_build(folder, edited)}; "
+            f"`--variant {shlex.quote(str(variant))}` takes it as it is",
         )
 
 

@@ -84,7 +84,7 @@ class Comparison:
                     bounds = self._choose_bounds(wanted, region, expected, part)
                     found = self._compare_part(region, states, part, bounds)
                     verdict = PartVerdict(region, part, found, wanted.perturbed_base)
-                    judgement = _add_part(judgement, verdict)
+                    judgement = self._add_part(judgement, verdict, states)
                     if not wanted.start.is_perturbed and not found.difference.passed:
                         judgement = judgement.note(*self._explain(states, part))
         return judgement
@@ -185,6 +185,37 @@ class Comparison:
         limit = scale_bounds(find_rounding(part.element_type), [(before, after)], part.element_type)
         return limit.atol or 0.0
 
+    def _add_part(self, judgement: Judgement, verdict: PartVerdict, states: States) -> Judgement:
+        found = verdict.found
+        if not (found.written_bytes or found.differing_bytes or found.stray_bytes):
+            return judgement
+        judgement = replace(judgement, verdicts=(*judgement.verdicts, verdict))
+        if judgement.mode is Mode.NUMERIC and verdict.part.element_type is None and found.differing_bytes:
+            judgement = judgement.note(
+                f"{verdict.name} holds elements of unknown type and was compared byte for byte: "
+                "give their type with --dtype"
+            )
+        if not found.difference.passed:
+            is_all = found.difference.failing == found.difference.elements
+            judgement = judgement.fail(
+                "all elements of an output are wrong: perhaps the variant does not write it"
+                if is_all and self._is_unchanged(states, verdict.part)
+                else "all elements of an output are wrong"
+                if is_all
+                else "outputs differ from those of the captured kernel"
+            )
+        if found.stray_bytes:
+            judgement = judgement.fail("the variant writes where the captured kernel does not")
+        return judgement
+
+    def _is_unchanged(self, states: States, part: Span) -> bool:
+        """Whether a part of a region holds after the variant what it held before."""
+        before, after = (
+            bytes(self._store.read_memory(state.digest)[part.start : part.end])
+            for state in (states.pre, states.actual)
+        )
+        return before == after
+
     def _explain(self, states: States, part: Span) -> list[str]:
         window = (part.start, part.end)
         why = explain_addresses(
@@ -235,25 +266,3 @@ def _make_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> Stat
     if region.pre is None:
         raise ValueError("the region has no pre-state")
     return States(region.pre, expected, actual, region.size_bytes)
-
-
-def _add_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
-    found = verdict.found
-    if not (found.written_bytes or found.differing_bytes or found.stray_bytes):
-        return judgement
-    judgement = replace(judgement, verdicts=(*judgement.verdicts, verdict))
-    if judgement.mode is Mode.NUMERIC and verdict.part.element_type is None and found.differing_bytes:
-        judgement = judgement.note(
-            f"{verdict.name} holds elements of unknown type and was compared byte for byte: "
-            "give their type with --dtype"
-        )
-    if not found.difference.passed:
-        is_all = found.difference.failing == found.difference.elements
-        judgement = judgement.fail(
-            "all elements of an output are wrong: perhaps the variant does not write it"
-            if is_all
-            else "outputs differ from those of the captured kernel"
-        )
-    if found.stray_bytes:
-        judgement = judgement.fail("the variant writes where the captured kernel does not")
-    return judgement

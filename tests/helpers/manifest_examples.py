@@ -279,8 +279,8 @@ def validation() -> Validation:
         regions=(region,), precision=precision(),
         built_from=(BuiltFile(path="kernel_variant.cpp", digest=digest("edited")),),
         options=JudgeOptions(
-            bounds=GivenBounds(atol=None, rtol=1e-3, ulp=None), default_type=ElementType.FP32, timeout_s=300.0,
-            baseline_runs=2, perturb=True, variant_runs=None, fresh_values=False, seed=None,
+            bounds=GivenBounds(atol=None, rtol=1e-3, ulp=None), default_type=ElementType.FP32,
+            timeout_s=300.0, baseline_runs=2, perturb=True, variant_runs=None, fresh_values=False, seed=None,
             reference=digest("reference"),
         ),
     )  # fmt: skip

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from kerncap_stages.cli.artifacts import find_capture, find_captures, list_for_user
+from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
 from kerncap_stages.cli.console import emit, open_messages, say
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
 from kerncap_stages.errors import ArtifactNotFound, ExitCode, StoreError, UsageError
@@ -111,7 +111,7 @@ def find_subject(store_folder: Path | None, text: str, given_held_out: Sequence[
     """Find the captures. With held-out ones, all are copied to the user's store: no project may hold them."""
     store, captures = find_captures(store_folder, text)
     project = find_project(text)
-    held_out = [find_capture(store_folder, each) for each in given_held_out]
+    held_out = find_held_out(store_folder, given_held_out, captures)
     if held_out:
         users = Store.open(store_folder)
         for each_store, digests in ((store, captures), *((each, (digest,)) for each, digest in held_out)):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.artifacts import find_capture, find_captures, list_for_user
+from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
-from kerncap_stages.errors import ArtifactError, ExitCode, UsageError
+from kerncap_stages.errors import ExitCode, Refused, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import (
@@ -91,7 +91,7 @@ def validate_variants(
                 hint="give one with --variant, or build the project's",
             )
         judged = [(store, each) for each in captures]
-        judged += [find_capture(store_folder, each) for each in arguments.held_out]
+        judged += find_held_out(store_folder, arguments.held_out, captures)
         cases = read_cases(judged) if len(judged) > 1 else []
         _require_kernels_of(cases[: len(captures)], cases[len(captures) :])
         passed = []
@@ -116,10 +116,10 @@ def validate_variants(
 
 
 def _require_captures(text: str, captures: Sequence[Digest], expected: Sequence[str]) -> None:
-    """Raise ArtifactError for a verdict on another capture: who edits a project can edit all of it."""
+    """Refuse a verdict on another capture: who edits a project can edit all of it."""
     other = [capture for capture in captures if capture not in expected]
     if expected and other:
-        raise ArtifactError(
+        raise Refused(
             f"{make_printable(text)} is of capture {other[0]}, which --expect-capture does not name",
             hint="validate the project as kc-generate made it, or give its capture: `kc-show PROJECT --tree`",
         )

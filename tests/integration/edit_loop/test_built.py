@@ -8,11 +8,11 @@ import shutil
 import pytest
 from made_up import device_code, make, publish
 
+from kerncap_stages.errors import Refused
+from kerncap_stages.evaluate.candidates import list_candidates
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
-from kerncap_stages.errors import Refused
-from kerncap_stages.evaluate.candidates import list_candidates
 from kerncap_stages.project.built import require_current, warn_of_stale_variant
 from kerncap_stages.project.checkout import check_out
 

@@ -53,5 +53,9 @@ def test_a_case_that_is_held_out_is_not_in_the_project(stages):
     assert "Cases: right for all 2" in stages.run("validate", "project").must().err
     nothing = stages.run("generate", *shown, "--held-out", hidden, *words).must(2)
     assert "is none of the given captures" in nothing.err
+    for stage, *more in (("validate",), ("evaluate", project / "optimized.hsaco")):
+        for held_out, why in ((shown[0], "which the project holds"), (hidden, "which is given twice")):
+            words = ("project", *more, "--held-out", hidden, "--held-out", held_out)
+            assert why in stages.run(stage, *words).must(2).err
     caught = stages.run("validate", "project", "--held-out", hidden).must(1)
     assert "Cases: right for 2 of 3, wrong for:\n  20 x 1 x 1 work-groups" in caught.err

@@ -40,6 +40,16 @@ def test_doing_nothing_where_nothing_changed_fails_under_any_bounds(store, bound
     assert Bench(store, fill, fill, before=done).judge(bounds=bounds).passed
 
 
+def test_only_an_output_that_stays_as_it_was_is_taken_for_not_written(store):
+    def add_one(values):
+        fill(values)
+        values += 1
+
+    reasons = Bench(store, fill, add_one).judge().reasons
+    assert "all elements of an output are wrong" in reasons
+    assert not any("does not write it" in reason for reason in reasons)
+
+
 def add_three(values):
     values += 3
 
