@@ -230,7 +230,7 @@ class Coverage(StrEnum):
 class Validation(Manifest):
     """The verdict and its evidence."""
 
-    added: ClassVar[frozenset[str]] = frozenset({"options", "built_from"})
+    added: ClassVar[frozenset[str]] = frozenset({"built_from", "fresh_states", "options"})
 
     kind: Literal["validation"] = "validation"
     schema_version: Literal[2] = 2
@@ -255,6 +255,9 @@ class Validation(Manifest):
     regions: tuple[RegionResult, ...]
     stray_writes: tuple[StrayWrite, ...] = ()
     pre_states: Count = Field(default=1, description="different pre-states that were compared")
+    fresh_states: Count | None = Field(
+        default=None, description="how many of them have fresh values of the inputs; none: not recorded"
+    )
     poisoned_size_bytes: SizeBytes = Field(
         default=0, description="bytes of outputs that were perturbed before the run"
     )

@@ -41,7 +41,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("launched as", None if shape is None else formats.describe_shape(shape)),
             *(("because", reason) for reason in validation.reasons),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
-            ("pre-states", str(validation.pre_states)),
+            ("pre-states", _describe_states(validation)),
             ("perturbed", formats.format_size(validation.poisoned_size_bytes)),
             ("guarded", None if validation.guard is None else _describe_guard(validation.guard)),
             ("fresh values", None if validation.seed is None else f"seed {validation.seed}"),
@@ -121,6 +121,11 @@ def _make_precision_row(output: OutputPrecision) -> tuple[str, ...]:
         *(f"{number:.3g}" for each in sizes for number in (each.max_absolute, each.rms)),
         f"{output.allowed_share:.2g}",
     )
+
+
+def _describe_states(validation: Validation) -> str:
+    fresh = validation.fresh_states
+    return str(validation.pre_states) + (f", {fresh} of them with fresh values" if fresh else "")
 
 
 def _format_options(validation: Validation) -> str:

@@ -109,6 +109,21 @@ def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Itera
         yield f"  same instructions before any edit: {make_printable(text)}"
 
 
+def format_tried(manifest: Validation | View) -> str | None:
+    """Say in a line what a variant that passed was tried with; None for any other verdict."""
+    if not manifest.passed or manifest.variant is None:
+        return None
+    fresh = getattr(manifest, "fresh_states", None)  # views of earlier verdicts lack it
+    others = manifest.pre_states - 1 - (fresh or 0)
+    words = ["captured state"]
+    words += [f"{others} {'other' if fresh is None else 'changed'}"] if others else []
+    words += [f"{fresh} fresh (seed {manifest.seed})"] if fresh else []
+    words += [formats.count(manifest.variant_runs, "run")]
+    guard = manifest.guard
+    words += [f"{guard.runs + guard.fresh_runs} guarded"] if guard is not None else []
+    return f"Tried: {', '.join(words)}"
+
+
 def format_precision(manifest: Validation | View) -> Iterator[str]:
     """Say how exact a variant is: against the reference, else how far it is from the captured kernel."""
     if manifest.precision is not None:

@@ -66,6 +66,8 @@ class Comparison:
 
     def judge_outputs(self, judgement: Judgement, wanted: Expectation, run: Run) -> Judgement:
         """Add the verdict on each part of each region after a run."""
+        if wanted.start.is_fresh:
+            judgement = replace(judgement, fresh_starts=judgement.fresh_starts | {wanted.start.key})
         for region, expected in self._find_compared(wanted):
             base = region.base_address
             if base not in run.outputs:

@@ -89,6 +89,7 @@ class Judgement:
     changes_made: bool = False  # by the variant, from any state
     own_bound: float | None = None  # the largest absolute one that the captured kernel's own differences give
     seed: int | None = None  # of the fresh values that were compared
+    fresh_starts: frozenset[object] = frozenset()  # keys of the states with fresh values that were compared
     guarded: Guarded | None = None  # runs in which the variant could not write everywhere
     precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 

@@ -277,6 +277,7 @@ def validation() -> Validation:
         made_by=MADE_BY, capture=ManifestRef.to(digest("capture")), environment=environment(),
         variant=code_object(), mode=Mode.NUMERIC, passed=False, reasons=("1 element is out of bounds",),
         regions=(region,), precision=precision(),
+        fresh_states=2,
         built_from=(BuiltFile(path="kernel_variant.cpp", digest=digest("edited")),),
         options=JudgeOptions(
             bounds=GivenBounds(atol=None, rtol=1e-3, ulp=None), default_type=ElementType.FP32,

@@ -12,13 +12,15 @@ from rich.console import Console
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ManifestUnreadable
-from kerncap_stages.manifests import dump, parse
+from kerncap_stages.manifests import View, dump, parse
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import KernargSlot
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.manifests.validation import Guard
 from kerncap_stages.pages import render
 from kerncap_stages.pages.kernel import format_slot_value
 from kerncap_stages.pages.parts import make_table
+from kerncap_stages.pages.verdict import format_tried
 from kerncap_stages.text import formats
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"
@@ -227,3 +229,25 @@ def test_a_verdicts_page_names_its_options_and_what_it_was_built_from():
     assert made.reproducer.digest.short in text
     (line,) = (line for line in text.splitlines() if line.split()[:1] == ["kernel_variant.cpp"])
     assert line.split()[1] == made.built_from[0].digest.short
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "Tried: captured state, 3 changed, 2 fresh (seed 4294967295), 32 runs"),
+        ({"pre_states": 1, "fresh_states": 0, "seed": None}, "Tried: captured state, 32 runs"),
+        ({"fresh_states": None, "variant_runs": 1}, "Tried: captured state, 5 other, 1 run"),
+        (
+            {"guard": Guard(size_bytes=1, guarded_size_bytes=1, runs=4, fresh_runs=2)},
+            "Tried: captured state, 3 changed, 2 fresh (seed 4294967295), 32 runs, 6 guarded",
+        ),
+        ({"passed": False}, None),
+        ({"variant": None}, None),
+    ],
+)
+def test_a_pass_says_in_one_line_what_was_tried(changes, line):
+    usual = {"passed": True, "pre_states": 6, "fresh_states": 2, "seed": 2**32 - 1, "variant_runs": 32}
+    made = examples.validation().model_copy(update={**usual, **changes})
+    assert format_tried(made) == line
+    assert format_tried(View(json.loads(dump(made)))) == line
+    assert line is None or len(line) <= 80

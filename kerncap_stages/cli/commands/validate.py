@@ -117,7 +117,10 @@ FreshOption = Annotated[bool, typer.Option("--fresh", help="Replay again even if
 @app.command(
     epilog=make_epilog(
         "kc-validate ./isolated/scale        the rebuilt kernel there, byte for byte\n"
-        "kc-validate @capture --variant new.hsaco --dtype fp32 --ulp 2"
+        "kc-validate @capture --variant new.hsaco --dtype fp32 --ulp 2\n"
+        "kc-validate ./isolated/scale --seed 4242        the values of an earlier verdict\n"
+        "kc-validate ./isolated/scale --rtol 1e-3 --reference reference.py\n"
+        "kc-validate ./isolated/scale --expect-capture $DIGEST --held-out $UNSEEN"
     )
 )
 def validate(

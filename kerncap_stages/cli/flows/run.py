@@ -70,9 +70,7 @@ def run_in_program(
         settings = make_settings(*arguments.bounds, None, perturb=False)
         wanted = CheckRequest(arguments.checked, settings, any_code=arguments.any_code)
         if not check_dispatches(Store.open(store_folder), spec, variants, wanted, _tell):
-            _tell(
-                "the program was not run: the variant was wrong in a checked dispatch, or was compared in none"
-            )
+            _tell("the program was not run: the variant was wrong in a checked dispatch, or compared in none")
             return ExitCode.ANSWER_IS_NO
     times = None
     with_cuda = any(each.capture.environment.backend is Backend.CUDA for each in variants)

@@ -64,8 +64,8 @@ def check_dispatches(
         if verdict.passed and count_regions(verdict)[0] == 0:
             again = shlex.join(["kc-validate", digest.short, "--variant", str(variant.path)])
             tell(
-                f"{where}: nothing to compare: the captured kernel changes no memory there, and neither does the "
-                f"variant, which may do nothing at all; `{again}` judges it from other states"
+                f"{where}: nothing to compare: the captured kernel changes no memory there, and neither does "
+                f"the variant, which may do nothing at all; `{again}` judges it from other states"
             )
             continue
         verdicts.append(verdict.passed)

@@ -11,7 +11,7 @@ from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import ExitCode, Refused, UsageError
-from kerncap_stages.pages.verdict import format_footer, format_lines
+from kerncap_stages.pages.verdict import format_footer, format_lines, format_tried
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import (
     find_unbuilt_edits,
@@ -105,6 +105,8 @@ def validate_variants(
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:
                 say(f"note: {make_printable(unlisted)}")
+            if (tried := format_tried(verdict)) is not None:
+                say(tried)
             say(format_footer(verdict))
             emit(digest, store.get(digest) if arguments.as_json else None)
             passed.append(bool(verdict.passed))
@@ -138,8 +140,8 @@ def _require_kernels_of(cases: Sequence[Case], held_out: Sequence[Case]) -> None
 def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
     """Choose the code object: the one of --variant, else the one built in the project.
 
-    Returns None for the captured kernel. Raises UsageError if sources were edited but nothing was built, Refused
-    if they were edited after the build.
+    Returns None for the captured kernel. Raises UsageError if sources were edited but nothing was built,
+    Refused if they were edited after the build.
     """
     if arguments.baseline:
         return None

@@ -23,6 +23,12 @@ def test_the_right_kernel_passes(on, variant, dispatch, way):
     manifest, said = validate(stages, digest, "--variant", variant(way), code=0)
     assert "Result: PASS  (byte-exact, 5 of 5 regions identical)" in said
     assert manifest["coverage"] == "perturbed"
+    (tried,) = (line for line in said.splitlines() if line.startswith("Tried: "))
+    fresh = manifest["fresh_states"]
+    assert fresh >= 2
+    changed = manifest["pre_states"] - 1 - fresh
+    assert f"captured state, {changed} changed, {fresh} fresh (seed {manifest['seed']})," in tried
+    assert f"{manifest['variant_runs']} runs" in tried
 
 
 @DISPATCHES
