@@ -100,6 +100,7 @@ class NvccProject:
         files = make_overlay_files(placed, [(to_os_string(command.translation_unit), flags)])
         values = {
             "is_clang": True,
+            "first_built": "optimized.ptx",
             "one_kernel": None,
             "built": "$(BUILT)",
             "built_text": "`optimized.cubin` (`optimized.ptx` where there is no ptxas)",

@@ -169,7 +169,7 @@ def _leave_signals_to_the_program() -> Iterator[_Running]:
 
 
 def _describe(variant: ChosenVariant, run: ReplacedRun, found: Replaced) -> Iterator[str]:
-    name = variant.name
+    name = variant.title
     used = sum(process.kernels[variant.number].dispatches > 0 for process in run.processes)
     if found.dispatches:
         yield (

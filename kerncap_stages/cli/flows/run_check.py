@@ -53,7 +53,7 @@ def check_dispatches(
     for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell):
         launch = capture.launch
         where = (
-            f"{variant.name}: dispatch {capture.dispatch.index_of_kernel} (grid "
+            f"{variant.title}: dispatch {capture.dispatch.index_of_kernel} (grid "
             f"{format_shape(launch.grid_blocks)}, block {format_shape(launch.block_work_items)})"
         )
         if (why := _explain_unchecked(variant, capture, any_code=wanted.any_code)) is not None:

@@ -25,6 +25,7 @@ from kerncap_stages.replay.shared_variables import Connection, connect_variables
 from kerncap_stages.replay.variant import choose_target, extract_variant_code, read_variant
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store import Store
+from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.replay.program_variables import ProgramVariable
     from kerncap_stages.replay.variant_shape import VariantShape
+
+_TITLE_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,13 @@ class ChosenVariant:
 
     @property
     def name(self) -> str:
-        """The kernel's name, for people."""
+        """The kernel's demangled name."""
         return self.capture.kernel.demangled_name
+
+    @property
+    def title(self) -> str:
+        """The kernel's name for messages: those of templates may have thousands of characters."""
+        return shorten(self.name, _TITLE_WIDTH)
 
     @property
     def symbol(self) -> str:
@@ -140,7 +148,8 @@ def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, 
         except KerncapError:
             continue  # of another GPU, or of another version of this package
         if has_it:
-            say(f"kc-run: replaces {make_printable(name)}, as in capture {entry.digest.short}")
+            title = make_printable(shorten(name, _TITLE_WIDTH))
+            say(f"kc-run: replaces {title}, as in capture {entry.digest.short}")
             return (entry.digest,)
     raise ArtifactError(
         f"the store has no capture of a kernel that {path} has",

@@ -81,3 +81,16 @@ def test_an_edit_is_told_whatever_the_times_say(project):
     assert alone.problem is None
     assert make(project, "clean").returncode == 0
     assert not (project / "built.sha256").exists()
+
+
+def test_an_edit_with_an_older_time_is_built(project):
+    """As in a copy of the project, whose files have the times of copying."""
+    (source,) = project.glob("kernel_variant.*")
+    built = project / "optimized.hsaco"
+    before = built.read_bytes()
+    source.write_text(source.read_text().replace("*= 2", "*= 3") + "\n")
+    os.utime(source, (1, 1))
+    assert make(project, "optimized.hsaco").returncode == 0
+    require_current(project, built)
+    assert (built.read_bytes() != before) == (source.suffix != ".s")
+    assert "is up to date" in make(project, "optimized.hsaco").stdout
