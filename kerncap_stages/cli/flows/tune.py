@@ -127,7 +127,12 @@ def _show(tuned: Tuned, arguments: TuneArguments) -> None:
         best = make_printable(tuned.best.configuration.name)
         say(f"Best of {tried} in all runs: {tuned.best.ratio:.3f}  {best}")
     if tuned.is_exhausted:
-        say("no other configuration was found that the constraints allow")
+        is_all = len(tuned.found) == tuned.space.size
+        say(
+            f"all {tried} were tried"
+            if is_all
+            else "no other configuration was found that the constraints allow"
+        )
     elif len(tuned.found) >= arguments.trials > 0:
         say(f"{arguments.trials:,} were asked for: a larger --trials goes on")
     if _are_all_alike(tuned):
