@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edit_loop import QUIET, Demo, demo
+from evaluation_memory import EvaluationMemory
 from frame import Figure, Run, at_least, at_most, row
 from many_variants import CRASH, HANG, LEAK, RIGHT, WRONG, make_variants
 from stopwatch import Seconds, Stopwatch
@@ -23,9 +22,13 @@ FEW = 120  # for throughput against the number of workers
 TIMEOUT = ("--timeout", "3")  # what a variant that hangs costs, both ways
 # How many of each kind kc-validate judges alone: 24.
 GROUPS = ((RIGHT, 10), (WRONG, 6), (CRASH, 3), (LEAK, 2), (HANG, 3))
-PASSES = {**dict.fromkeys(RIGHT, True), **dict.fromkeys(LEAK, True)}
+# What each kind is made to be. A variant that could not be judged, or was refused, is none of these.
+OUTCOMES = {
+    **dict.fromkeys((*RIGHT, *LEAK), "right"),
+    **dict.fromkeys((*WRONG, *CRASH, *HANG), "wrong"),
+}
+_OF_CODES = {0: "right", 1: "wrong"}  # exit codes of kc-validate
 MEMORY_LIMIT_BYTES = 2 << 30
-_SHARED = Path("/dev/shm")  # noqa: S108 - only looked at
 
 
 @dataclass(frozen=True)
@@ -36,62 +39,9 @@ class Evaluated:
     peak_bytes: int
     manifest: dict[str, Any]
 
-    def outcomes(self) -> dict[str, bool]:
-        """Whether each variant is right, by its file's name."""
-        return {Path(each["name"]).name: each["outcome"] == "right" for each in self.manifest["variants"]}
-
-
-class Watcher:
-    """The peak of the memory of a process and all below it: PSS, and what they keep in /dev/shm."""
-
-    def __init__(self, process_id: int) -> None:
-        self._process_id = process_id
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._before = _measure_shared()
-        self.peak_bytes = 0
-
-    def __enter__(self) -> Watcher:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(0.2):
-            total = sum(map(_measure_process, _find_family(self._process_id)))
-            self.peak_bytes = max(self.peak_bytes, total + _measure_shared() - self._before)
-
-
-def _find_family(top: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                status = Path(entry.path, "stat").read_text()
-            except OSError:
-                continue
-            children.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    found, waiting = [], [top]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += children.get(found[-1], [])
-    return found
-
-
-def _measure_process(process_id: int) -> int:
-    try:
-        lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
-
-
-def _measure_shared() -> int:
-    status = os.statvfs(_SHARED)
-    return (status.f_blocks - status.f_bfree) * status.f_frsize
+    def outcomes(self) -> dict[str, str]:
+        """The outcome of each variant, by its file's name."""
+        return {Path(each["name"]).name: each["outcome"] for each in self.manifest["variants"]}
 
 
 def evaluate(made: Demo, folder: Path, *words: str, **variables: str) -> Evaluated:
@@ -107,7 +57,7 @@ def evaluate(made: Demo, folder: Path, *words: str, **variables: str) -> Evaluat
     process = subprocess.Popen(
         command, cwd=made.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    with Watcher(process.pid) as watcher:
+    with EvaluationMemory(process.pid) as watcher:
         out, _ = process.communicate()
     seconds = watch.stop()
     shutil.rmtree(store)
@@ -134,7 +84,7 @@ class Both:
 
     together: Evaluated
     alone: Seconds
-    verdicts: dict[str, bool]
+    verdicts: dict[str, str]
 
 
 def both(run: Run) -> Both:
@@ -152,7 +102,7 @@ def both(run: Run) -> Both:
             for path in files[place][:: max(1, len(files[place]) // count)][:count]
         ]
         taken: dict[int, list[Seconds]] = {place: [] for place in files}
-        verdicts: dict[str, bool] = {}
+        verdicts: dict[str, str] = {}
 
         def validate(some: list[tuple[int, Path]]) -> None:
             for place, path in some:
@@ -160,7 +110,7 @@ def both(run: Run) -> Both:
                 words = ["kc-validate", "@capture", "--variant", str(path), *TIMEOUT]
                 code = subprocess.run(words, cwd=made.folder, env=made.environment, check=False, **QUIET)
                 taken[place].append(watch.stop())
-                verdicts[path.name] = code.returncode == 0
+                verdicts[path.name] = _OF_CODES.get(code.returncode, f"exit code {code.returncode}")
 
         validate(sample[::2])
         together = evaluate(made, folder)
@@ -200,9 +150,10 @@ def speed(run: Run) -> Figure:
 def verdicts(run: Run) -> Figure:
     by_validate = both(run).verdicts
     outcomes = both(run).together.outcomes()
-    right = sum(outcomes[name] == PASSES.get(_kind(name), False) for name in outcomes)
-    unlike = [name for name, passed in by_validate.items() if outcomes[name] != passed]
-    return Figure(right - len(unlike), "verdicts", note=", ".join(unlike))
+    wrong = {name: outcome for name, outcome in outcomes.items() if outcome != OUTCOMES[_kind(name)]}
+    unlike = {name: outcome for name, outcome in by_validate.items() if outcomes[name] != outcome}
+    note = ", ".join(f"{name}: {outcome}" for name, outcome in {**wrong, **unlike}.items())
+    return Figure(len(outcomes) - len(wrong) - len(unlike), "verdicts", note=note)
 
 
 @row("evaluate.memory", f"kc-evaluate of {COUNT} variants, peak of all processes", at_most(2048, "value"))
