@@ -23,6 +23,7 @@ from kerncap_stages.evaluate.memory_limit import MemoryLimit, measure_memory
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_setup, read_task, write
 from kerncap_stages.evaluate.timing import Timer
 from kerncap_stages.manifests import open_view
+from kerncap_stages.replay.one_gpu import choose_only_gpu
 from kerncap_stages.replay.standby import Standbys
 from kerncap_stages.replay.variant_shape import VariantShape
 from kerncap_stages.store import Store
@@ -156,7 +157,8 @@ def _explain(task: Task, error: Exception) -> Result:
 
 def _make_standbys(store: Store, digest: Digest) -> Standbys:
     with open_view(store, digest) as captured:
-        return Standbys(captured.environment.backend, captured.dispatch.device_index)
+        index = captured.dispatch.device_index
+        return Standbys(captured.environment.backend, index, choose_only_gpu(captured))
 
 
 def _read_shape(members: dict[str, Any]) -> VariantShape:

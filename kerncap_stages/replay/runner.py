@@ -19,6 +19,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay import accesses
 from kerncap_stages.replay.cuda_code import explain_fault, link_baseline, link_variant
+from kerncap_stages.replay.one_gpu import VARIABLE, choose_only_gpu
 from kerncap_stages.replay.plan import PlanFiles, escape_path, write_plan
 from kerncap_stages.replay.process import run_replayer
 from kerncap_stages.replay.report import ReplayResult, interpret_report, read_report
@@ -137,7 +138,9 @@ def replay_capture(
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
         request = replace(request, hip_launch=_needs_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else prepare_variant(variant, capture, folder)
-        files = PlanFiles(baseline, to_load, facts, request.devices, states=request.states, shape=shape)
+        only_gpu = None if request.devices else choose_only_gpu(capture)
+        devices = request.devices if only_gpu is None else {capture.dispatch.device_index: 0}
+        files = PlanFiles(baseline, to_load, facts, devices, states=request.states, shape=shape)
         if request.repeats is not None and request.repeats.guard is not None:
             opened = request.repeats.guard.opened
             files = replace(files, opened=opened, guarded_states=request.guarded_states)
@@ -148,6 +151,8 @@ def replay_capture(
         captured = capture.device
         counts = folder / "counts"
         environment = {**os.environ, **fall_back(os.environ, captured.architecture)}
+        if only_gpu is not None:
+            environment[VARIABLE] = only_gpu
         if capture.environment.backend is Backend.CUDA:
             # The same clock as kc-profile's: CUPTI's, if CUPTI is found.
             environment[CUPTI] = choose_cupti_paths(os.environ)

@@ -6,6 +6,7 @@ CUDA takes longer to start than a small replay does. Started early, it starts wh
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.native_paths import find_native_file
+from kerncap_stages.replay.one_gpu import VARIABLE
 from kerncap_stages.replay.process import INTERRUPTED_S, require_gone, track, wait_until_gone, watch
 from kerncap_stages.replay.relay import Relay
 
@@ -68,10 +70,12 @@ class Standby:
 class Standbys:
     """Replayers of one back end that wait for arguments. When the ``with`` block ends, all have ended."""
 
-    def __init__(self, backend: str, device_index: int) -> None:
-        """Start none yet. device_index: the device that they use."""
+    def __init__(self, backend: str, device_index: int, only_gpu: str | None = None) -> None:
+        """Start none yet. device_index: the device that they use; only_gpu: see ``choose_only_gpu``."""
         self._is_slow_to_start = backend == "cuda"
-        self._words = [str(find_native_file(REPLAYERS[backend])), "--standby", str(device_index)]
+        index = device_index if only_gpu is None else 0
+        self._words = [str(find_native_file(REPLAYERS[backend])), "--standby", str(index)]
+        self._variables = {} if only_gpu is None else {VARIABLE: only_gpu}
         self._waiting: list[Standby] = []
         self._taken: list[Standby] = []
         self._promised = 0  # how many were started for later calls of start_one_more()
@@ -99,7 +103,11 @@ class Standbys:
             with theirs, Relay() as relay:
                 # The kernel's output goes to standard error: our standard output is for digests.
                 process = subprocess.Popen(
-                    self._words, stdin=theirs.fileno(), stdout=relay.fd, stderr=relay.fd
+                    self._words,
+                    env={**os.environ, **self._variables},
+                    stdin=theirs.fileno(),
+                    stdout=relay.fd,
+                    stderr=relay.fd,
                 )
             self._waiting.append(Standby(process, ours, relay))
 

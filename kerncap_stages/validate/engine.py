@@ -51,7 +51,7 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
 
         if (known := publish_with_origin(store, request)) is not None:
             return known
-    with Standbys(request.backend, request.device_index) as standbys:
+    with Standbys(request.backend, request.device_index, request.only_gpu) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
         standbys.start(1)
         if request.settings.perturb and request.code is not None and request.size_bytes <= MAX_BYTES_AT_ONCE:

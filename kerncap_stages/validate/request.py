@@ -16,6 +16,7 @@ from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import open_view
 from kerncap_stages.project.artifacts import find_source_of
 from kerncap_stages.project.origin import NO_ORIGIN, Origin, find_origin
+from kerncap_stages.replay.one_gpu import choose_only_gpu
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store.remembered import find_remembered, make_request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, make_bounds
@@ -67,6 +68,7 @@ class Request:
     """A request to judge a variant, or the captured kernel if ``variant`` is None.
 
     backend, device_index, size_bytes: of the capture. machine: identifies the machine of the replays.
+    only_gpu: what hides other GPUs from them; None: all are seen.
     """
 
     capture: Digest
@@ -80,6 +82,7 @@ class Request:
     settings: JudgeSettings
     machine: str
     origin: Origin | None = None  # None: not asked for as the variant of a project
+    only_gpu: str | None = None
 
     @property
     def key(self) -> Digest:
@@ -165,6 +168,7 @@ def read_request(
             settings=settings,
             machine=identify_machine(device.architecture),
             origin=None if project is None else find_origin(store, project, capture, variant, code),
+            only_gpu=choose_only_gpu(captured),
         )
 
 
