@@ -49,6 +49,7 @@ class FreshInputs:
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
         self._found: tuple[BaselineRun, bool] | None = None
+        self._was_sought = False
 
     @property
     def found_start(self) -> Start | None:
@@ -56,7 +57,12 @@ class FreshInputs:
         return None if self._found is None else self._found[0].start
 
     def guess_start(self) -> Start | None:
-        """Return the state that is tried first; None if that depends on replays that were not made yet."""
+        """Return the state that is tried first; None if that depends on replays that were not made yet.
+
+        None, too, if ``find_baseline`` has found no state: an evaluation asks for each variant.
+        """
+        if self._was_sought and self._found is None:
+            return None
         levels = self._strongest_levels
         if self._has_levels:
             found = self._find_levels(self._find_kept_outcome)
@@ -71,8 +77,8 @@ class FreshInputs:
         Second: whether memory that no known pointer leads to is perturbed in that state, too. None if the
         kernel completes from no such state. Further calls replay nothing.
         """
-        if self._found is None:
-            self._found = self._find_baseline()
+        if not self._was_sought:
+            self._found, self._was_sought = self._find_baseline(), True
         return self._found
 
     def choose_few(self, start: Start) -> Start:

@@ -8,6 +8,7 @@ from made_up_replays import BASE, COUNT, Bench, double
 
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
 from kerncap_stages.validate.perturb.fresh import Freshness, freshen
@@ -236,3 +237,15 @@ def test_another_order_of_sums_passes_within_bounds_from_any_seed(store):
     for seed in range(20):
         bench = Bench(store, sum_up, sum_up_by_halves, before=start)
         assert bench.judge(bounds=Bounds(rtol=1e-4), seed=seed).passed
+
+
+def test_where_no_fresh_values_are_borne_none_are_tried_again(monkeypatch):
+    sought = []
+
+    def seek(self):
+        sought.append(self)
+
+    monkeypatch.setattr(FreshInputs, "_find_baseline", seek)
+    fresh = FreshInputs(None, [], None, is_exact=True, seed=1)
+    assert [fresh.find_baseline(), fresh.find_baseline(), fresh.guess_start()] == [None, None, None]
+    assert sought == [fresh]
