@@ -19,6 +19,7 @@ from kerncap_stages.evaluate.contract import Ready
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
 from kerncap_stages.evaluate.known import Known, make_request, publish_as_wrong
+from kerncap_stages.evaluate.leaders import Leaders, choose_key
 from kerncap_stages.evaluate.local import WorkSettings
 from kerncap_stages.evaluate.memory_limit import choose_limit
 from kerncap_stages.evaluate.pool import Pool, Wanted
@@ -136,8 +137,8 @@ class _Evaluator:
         self._entries: dict[int, Entry] = {}
         self._firsts: dict[object, Entry] = {}
         self._described: dict[int, EvaluatedVariant] = {}
-        self._failures = 0
-        self._has_verdict = False
+        self._leaders = Leaders(subject.cases)
+        self._failures, self._has_verdict = 0, False
         work = WorkSettings(
             settings.judge,
             settings.runs,
@@ -170,7 +171,7 @@ class _Evaluator:
                     news = self._news.get(timeout=_LOOK_S)
                     is_listed = is_listed or news is None
                     self._take(news)
-                if self._publisher.is_due:
+                if self._publisher.is_due or self._pool.is_idle:
                     self._publisher.flush()
         finally:
             intake.stop()
@@ -181,9 +182,8 @@ class _Evaluator:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is left to do. What is judged is published first if others time it."""
-        may_end = self._publisher.is_empty or not self._pool.times_apart
-        return may_end and self._pool.is_idle and self._news.empty()
+        """Whether nothing is left to do. What is published may be timed, or judged again."""
+        return self._publisher.is_empty and self._pool.is_idle and self._news.empty()
 
     @property
     def _machine(self) -> str:
@@ -279,14 +279,16 @@ class _Evaluator:
         assert worker.machine is not None
         if wanted.judged is not None:
             reasons = (*result.reasons, *wanted.judged.reasons)
-            answer = replace(wanted.judged, outcome=outcome, time=time_, reasons=reasons)
+            is_own = result.own_process and wanted.judged.own_process
+            known = replace(wanted.judged, own_process=is_own)
+            answer = replace(known, outcome=outcome, time=time_, reasons=reasons)
             self._answer_timed(result, entry, case, answer)
             return
         assert result.verdict is not None
         verdict, code = Digest(result.verdict), None if result.code is None else Digest(result.code)
-        answer = Answer(outcome, verdict, result.reasons, time_, code, worker.machine)
+        answer = Answer(outcome, verdict, result.reasons, time_, code, worker.machine, result.own_process)
         request = make_request(self._subject.requests[case], entry, worker.machine)
-        keys = [request.key, *map(Digest, result.kept)]
+        keys = [choose_key(request, own_process=result.own_process), *map(Digest, result.kept)]
         if self._settings.judge.perturb:
             keys.append(request.first_key)
         then = partial(self._answer_timed, result, entry, case, answer)
@@ -322,8 +324,10 @@ class _Evaluator:
         self._answer(entry, case, answer)
 
     def _answer(self, entry: Entry, case: int, answer: Answer) -> None:
-        entry.answers[case] = answer
-        if len(entry.answers) == len(self._subject.cases):
+        is_known, again = self._leaders.take(entry, case, answer)
+        for each in again:
+            self._pool.put(Wanted(entry, each, alone=True), first=True)
+        if is_known:
             self._finish(entry)
 
     def _finish(self, entry: Entry) -> None:

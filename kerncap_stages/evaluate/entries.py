@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known of a variant on one capture. ``outcome``: right, wrong, refused or unjudged."""
+    """What is known of a variant on one capture. ``outcome``: right, wrong, refused or unjudged.
+
+    own_process: whether no other variant had run in the processes that judged and timed it.
+    """
 
     outcome: Outcome
     verdict: Digest | None = None
@@ -35,6 +38,7 @@ class Answer:
     time: MeasuredTime | None = None
     code: Digest | None = None
     machine: str | None = None  # that judged it
+    own_process: bool = True
 
 
 @dataclass
@@ -55,6 +59,7 @@ class Entry:
     answers: dict[int, Answer] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     losses: dict[int, int] = field(default_factory=dict)  # of nodes that were to judge it
+    asked_again: set[int] = field(default_factory=set)  # cases, to be judged in processes of their own
     twins: list[Entry] = field(default_factory=list)
     same_as: int | None = None
     failed: Answer | None = None  # before it could be judged
@@ -87,6 +92,7 @@ class Entry:
                     passed=None if each.outcome not in (Outcome.RIGHT, Outcome.WRONG) else _is_right(each),
                     time=each.time,
                     machine=None if each.machine in (None, machine) else Digest(each.machine),
+                    own_process=each.own_process,
                 )
                 for each in answers
             ),

@@ -3,7 +3,8 @@
 What does not depend on the variant stays from one to the next: the capture, what its arguments point to, the
 replays of the captured kernel, and, while the seed is the same, the states with fresh values. All of it is in
 this process, which runs no code of a variant. Each variant runs in processes of its own, which end with its
-verdict: docs/decisions/0074-many-variants.md.
+verdict (docs/decisions/0074-many-variants.md); on CUDA, in one that other variants have run in
+(docs/decisions/0087-a-process-that-is-kept.md), but no failure there counts alone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.project.unedited import find_unedited
-from kerncap_stages.replay.variant import read_variant
+from kerncap_stages.replay.variant import extract_variant_code, read_variant
 from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.perturb.start import Start
@@ -32,20 +33,25 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.manifests.validation import BaselineReplay, Validation
-    from kerncap_stages.replay.standby import Standbys
+    from kerncap_stages.replay.kept import KeptReplayers
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
+    from kerncap_stages.validate.judgement import Judgement
     from kerncap_stages.validate.request import JudgeSettings
     from kerncap_stages.validate.speculation import Neighbours
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict, and the instructions of the very run that was judged (software GPU)."""
+    """A verdict, and the instructions of the very run that was judged (software GPU).
+
+    own_process: whether no other variant had run in the variant's processes.
+    """
 
     digest: Digest
     verdict: Validation
     instructions: int | None
+    own_process: bool
 
 
 class VariantJudge:
@@ -58,7 +64,7 @@ class VariantJudge:
         source: Digest | None,
         settings: JudgeSettings,
         machine: str,
-        standbys: Standbys,
+        standbys: KeptReplayers,
         *,
         lists: bool,
         fresh: bool,
@@ -90,6 +96,14 @@ class VariantJudge:
         self._baselines: Baselines | None = None
 
     @cached_property
+    def _size_bytes(self) -> int:
+        return sum(region.size_bytes for region in self.capture.regions)
+
+    @cached_property
+    def _captured_code(self) -> bytes:
+        return self._store.get_kept(self.capture.code_digest)
+
+    @cached_property
     def _unedited(self) -> Unedited | None:
         return find_unedited(self._store, self._digest)
 
@@ -100,21 +114,18 @@ class VariantJudge:
         """
         read_variant(variant, self.capture)
 
-    def judge(self, variant: Path, shape: VariantShape | None, seed: int | None) -> Judged:
-        """Judge a variant that is not refused, and store the verdict.
+    def judge(
+        self, variant: Path, shape: VariantShape | None, seed: int | None, *, alone: bool = False
+    ) -> Judged:
+        """Judge a variant that is not refused, and store the verdict. ``alone``: in processes of its own.
 
         Raises Refused if it cannot be replayed from this capture; DeviceError if this machine, ArtifactError
         if the store does not let it.
         """
         code = variant.read_bytes()
+        self._begin(code, alone=alone)
         judge, baselines = self._prepare(seed)
-        self.replayer.begin_variant(shape)
-        self._start_standbys()
-        try:
-            judgement = judge.judge(variant)
-        finally:
-            self._replays.settle()
-            self._kept.update({each.key: each for each in find_lasting(baselines.kept)})
+        judgement = self._judge_surely(judge, variant, code, shape)
         if variant.read_bytes() != code:
             raise UsageError(f"{variant} changed while it was validated")
         request = Request(
@@ -139,7 +150,8 @@ class VariantJudge:
             else:
                 digest = transaction.put_bytes(payload)
                 transaction.publish_objects()
-        return Judged(digest, manifest, self.replayer.variant_instructions)
+        is_own = not self._standbys.is_doubtful
+        return Judged(digest, manifest, self.replayer.variant_instructions, is_own)
 
     def close(self) -> None:
         """Wait for what still runs."""
@@ -165,6 +177,39 @@ class VariantJudge:
         self._baselines.forget_passing()  # the last variant's
         return self._judge, self._baselines
 
+    def _begin(self, code: bytes, *, alone: bool) -> None:
+        codes = (extract_variant_code(code, self.capture), self._captured_code)
+        self._standbys.begin_variant(*codes, alone=alone)
+
+    def _judge_surely(
+        self, judge: Judge, variant: Path, code: bytes, shape: VariantShape | None
+    ) -> Judgement:
+        """Judge once more what failed in a process that other variants had run in: one may have ruined it."""
+        try:
+            judgement = self._judge_once(judge, variant, shape)
+            if judgement.passed or not self._standbys.is_doubtful:
+                return judgement
+        except KerncapError:
+            if not self._standbys.is_doubtful:
+                raise
+        self._standbys.end_process()
+        if self._size_bytes > MAX_BYTES_AT_ONCE:
+            self._standbys.settle()
+        self._begin(code, alone=False)
+        if self._baselines is not None:
+            self._baselines.forget_passing()
+        return self._judge_once(judge, variant, shape)
+
+    def _judge_once(self, judge: Judge, variant: Path, shape: VariantShape | None) -> Judgement:
+        self.replayer.begin_variant(shape)
+        self._start_standbys()
+        try:
+            return judge.judge(variant)
+        finally:
+            self._replays.settle()
+            if self._baselines is not None:
+                self._kept.update({each.key: each for each in find_lasting(self._baselines.kept)})
+
     def _find_kept(self, key: Digest) -> BaselineReplay | None:
         if key not in self._kept and self._find_stored is not None:
             found = self._find_stored(key)
@@ -174,6 +219,5 @@ class VariantJudge:
 
     def _start_standbys(self) -> None:
         """Start replayers for what runs at once, as kc-validate does."""
-        size_bytes = sum(region.size_bytes for region in self.capture.regions)
-        is_double = self._settings.perturb and size_bytes <= MAX_BYTES_AT_ONCE
+        is_double = self._settings.perturb and self._size_bytes <= MAX_BYTES_AT_ONCE
         self._standbys.start(2 if is_double else 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.evaluate.entries import Answer
+from kerncap_stages.evaluate.leaders import choose_key
 from kerncap_stages.manifests import dump, load_as, open_view
 from kerncap_stages.manifests.evaluation import Evaluation, MeasuredTime, Outcome
 from kerncap_stages.manifests.validation import Validation
@@ -33,6 +34,7 @@ class KnownVerdict:
     passed: bool
     reasons: tuple[str, ...]
     code: Digest | None
+    own_process: bool
 
 
 def make_request(request: Request, entry: Entry, machine: str) -> Request:
@@ -43,15 +45,14 @@ def make_request(request: Request, entry: Entry, machine: str) -> Request:
 
 def find_verdict(store: Store, request: Request) -> KnownVerdict | None:
     """Find the verdict on a request that an earlier run, or kc-validate, left."""
-    digest = store.actions.get(request.key)
-    if digest is None:
-        return None
-    try:
-        with open_view(store, digest) as made:
+    for is_own in (True, False):
+        digest = store.actions.get(choose_key(request, own_process=is_own))
+        if digest is None:
+            continue
+        with contextlib.suppress(ArtifactError), open_view(store, digest) as made:
             code = None if made.variant is None else FileRef(made.variant.payload).digest
-            return KnownVerdict(digest, bool(made.passed), tuple(map(str, made.reasons)), code)
-    except ArtifactError:
-        return None
+            return KnownVerdict(digest, bool(made.passed), tuple(map(str, made.reasons)), code, is_own)
+    return None
 
 
 def publish_as_wrong(store: Store, verdict: Digest, reasons: Sequence[str]) -> Digest:
@@ -108,7 +109,14 @@ class Known:
             if known is None:
                 continue
             outcome = Outcome.RIGHT if known.passed else Outcome.WRONG
-            answer = Answer(outcome, known.digest, known.reasons, code=known.code, machine=machine)
+            answer = Answer(
+                outcome,
+                known.digest,
+                known.reasons,
+                code=known.code,
+                machine=machine,
+                own_process=known.own_process,
+            )
             if not known.passed:
                 return answer, True
             shape = _name_shape(None if entry.shape is None else asdict(entry.shape))

@@ -27,11 +27,15 @@ _MAX_ENDED_AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Wanted:
-    """One variant on one case. ``judged``: what is known of it; it is right, and is only timed."""
+    """One variant on one case. ``judged``: what is known of it; it is right, and is only timed.
+
+    alone: in processes that no other variant has run in.
+    """
 
     entry: Entry
     case: int
     judged: Answer | None = None
+    alone: bool = False
 
 
 class Side:
@@ -193,6 +197,7 @@ class Pool:
                 shape=None if wanted.entry.shape is None else asdict(wanted.entry.shape),
                 seed=self._seeds.choose(wanted.entry, read),
                 judged=wanted.judged is not None,
+                alone=wanted.alone,
             )
         )
 

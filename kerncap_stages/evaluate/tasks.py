@@ -59,7 +59,7 @@ class Task:
 
     code: the file, whose name the coordinator chose; None: the captured kernel, to be timed only.
     seed: of fresh values; it was chosen after the file was read, so the variant cannot know it.
-    judged: it is known to be right, and is only timed.
+    judged: it is known to be right, and is only timed. alone: in processes that no other variant has run in.
     """
 
     number: int
@@ -69,6 +69,7 @@ class Task:
     shape: dict[str, Any] | None
     seed: int | None
     judged: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Result:
     verdict, code: digests of its manifest and of the variant's code in the worker's store.
     exit_code: of kc-validate for the same variant, if it raises an error. is_final: the same again would give
     the same. again: the worker has ended itself, to be started again. is_wrong_when_timed: it is wrong, but
-    the verdict is not, because only a timed run was wrong.
+    the verdict is not, because only a timed run was wrong. own_process: whether no other variant had run in
+    the processes that judged and timed it.
     """
 
     number: int
@@ -91,6 +93,7 @@ class Result:
     time: dict[str, Any] | None = None
     again: bool = False
     is_wrong_when_timed: bool = False
+    own_process: bool = True
     kept: tuple[str, ...] = field(default=())  # keys of replays of the captured kernel in the verdict
 
 

@@ -14,11 +14,14 @@ from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.replay.floor import find_impossible
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.timing import compare, summarise
+from kerncap_stages.replay.variant import extract_variant_code
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.timed.runs import count_changed_bytes, judge_timed_runs
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.replay.kept import KeptReplayers
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings
@@ -44,27 +47,60 @@ class Timer:
     """Times variants of one capture. Nothing else may run on the device meanwhile."""
 
     def __init__(
-        self, store: Store, digest: Digest, capture: Capture, settings: JudgeSettings, runs: int
+        self,
+        store: Store,
+        digest: Digest,
+        capture: Capture,
+        settings: JudgeSettings,
+        runs: int,
+        replayers: KeptReplayers,
     ) -> None:
-        """``runs``: of both kernels in turn, on a device."""
+        """``runs``: of both kernels in turn, on a device. replayers: for timed replays."""
         self._store = store
         self._digest = digest
         self._capture = capture
         self._settings = settings
         self._runs = runs
+        self._replayers = replayers
+        self._captured_code = store.get_kept(capture.code_digest)
         self._captured_instructions: int | None = None
 
+    @property
+    def had_own_process(self) -> bool:
+        """Whether no other variant had run in the process that timed the last one."""
+        return not self._replayers.is_doubtful
+
     def time(
-        self, variant: Path, shape: VariantShape | None, instructions: int | None
+        self,
+        variant: Path,
+        shape: VariantShape | None,
+        instructions: int | None,
+        *,
+        alone: bool = False,
     ) -> tuple[MeasuredTime | None, tuple[str, ...]]:
         """Time a variant that is right; also returns why it is wrong after all, if a timed run was.
 
-        instructions: of the variant, as counted in the run that was judged.
+        instructions: of the variant, as counted in the run that was judged. alone: in a process of its own.
         """
         if self._capture.device.software:
             counted = instructions or self._count(variant, shape)
             return self._compare_instructions(counted), ()
-        return self._compare_times(variant, shape)
+        codes = (extract_variant_code(variant.read_bytes(), self._capture), self._captured_code)
+        for _ in range(2):
+            self._replayers.begin_variant(*codes, alone=alone)
+            self._replayers.start(1)
+            found = self._compare_times(variant, shape)
+            if not found[1] or not self._replayers.is_doubtful:
+                break
+            self._replayers.end_process()  # an earlier variant may have ruined it
+            self._settle()
+        self._settle()
+        return found
+
+    def _settle(self) -> None:
+        """Wait until a large replay has given its memory back: the next one needs it."""
+        if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
+            self._replayers.settle()
 
     def _count(self, variant: Path | None, shape: VariantShape | None) -> int | None:
         request = ReplayRequest(
@@ -102,7 +138,7 @@ class Timer:
         )
         with TemporaryFolder("states") as name:
             request = replace(request, states_folder=Path(name))
-            result = replay_capture(self._store, self._capture, request)
+            result = replay_capture(self._store, self._capture, request, self._replayers)
             if result.outcome is not ReplayOutcome.COMPLETED:
                 ending = f"{result.outcome.value.replace('_', ' ')}: {result.explanation}"
                 return None, (f"while it was timed the variant {ending}",)

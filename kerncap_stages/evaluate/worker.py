@@ -22,9 +22,10 @@ from kerncap_stages.evaluate.judging import VariantJudge
 from kerncap_stages.evaluate.memory_limit import MemoryLimit, measure_memory
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_setup, read_task, write
 from kerncap_stages.evaluate.timing import Timer
+from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
 from kerncap_stages.manifests import open_view
+from kerncap_stages.replay.kept import KeptReplayers
 from kerncap_stages.replay.one_gpu import choose_only_gpu
-from kerncap_stages.replay.standby import Standbys
 from kerncap_stages.replay.variant_shape import VariantShape
 from kerncap_stages.store import Store
 from kerncap_stages.validate.baselines import find_lasting
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _SET_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 _LOOK_EVERY = 32  # tasks, at the size of the store
+_MAX_CAPTURES = 4  # that have processes on the GPU at the same time: the driver takes half a GiB for each
 
 
 class Worker:
@@ -43,7 +45,8 @@ class Worker:
         self._setup = setup
         self._limit = limit
         self._store = Store.open(Path(setup.store), create=False)
-        self._judges: dict[str, tuple[VariantJudge, Timer, Standbys]] = {}
+        self._judges: dict[str, tuple[VariantJudge, Timer]] = {}
+        self._replayers: dict[str, tuple[KeptReplayers, KeptReplayers]] = {}  # the latest captures last
         self._done = 0
         self._first_bytes = _measure_folder(self._store.root)
 
@@ -68,9 +71,11 @@ class Worker:
 
     def close(self) -> None:
         """Wait for what still runs."""
-        for judge, _, standbys in self._judges.values():
+        for judge, _ in self._judges.values():
             judge.close()
-            standbys.__exit__(None, None, None)
+        for both in self._replayers.values():
+            for each in both:
+                each.__exit__(None, None, None)
 
     def _judge(self, task: Task) -> Result:
         judge, timer = self._find_judge(task)
@@ -79,24 +84,26 @@ class Worker:
             raise UsageError("a task without a variant")
         variant = Path(task.code)
         if task.judged:
-            time, wrong = timer.time(variant, shape, None)
+            time, wrong = timer.time(variant, shape, None, alone=task.alone)
             return Result(
                 task.number,
                 passed=not wrong,
                 reasons=wrong,
                 time=None if time is None else time.model_dump(mode="json"),
                 is_wrong_when_timed=bool(wrong),
+                own_process=timer.had_own_process,
             )
         try:
             judge.refuse(variant)
         except ArtifactError as error:  # the variant's, not the store's
             return _fail(task, error)
-        judged = judge.judge(variant, shape, task.seed)
+        judged = judge.judge(variant, shape, task.seed, alone=task.alone)
         passed, reasons, time = judged.verdict.passed, judged.verdict.reasons, None
-        wrong = ()
+        wrong, is_own = (), judged.own_process
         variant_code = judged.verdict.variant
         if passed and self._setup.times:
-            time, wrong = timer.time(variant, shape, judged.instructions)
+            time, wrong = timer.time(variant, shape, judged.instructions, alone=task.alone)
+            is_own = is_own and timer.had_own_process
             passed, reasons = not wrong, (*wrong, *reasons)
         return Result(
             task.number,
@@ -107,6 +114,7 @@ class Worker:
             time=None if time is None else time.model_dump(mode="json"),
             kept=tuple(str(each.key) for each in find_lasting(judged.verdict.baselines)),
             is_wrong_when_timed=bool(wrong),
+            own_process=is_own,
         )
 
     def _find_judge(self, task: Task) -> tuple[VariantJudge, Timer]:
@@ -114,22 +122,27 @@ class Worker:
         if found is None:
             setup, digest = self._setup, Digest(task.capture)
             source = None if task.source is None else Digest(task.source)
-            standbys = _make_standbys(self._store, digest)
+            replayers = _open_replayers(self._store, digest)
             judge = VariantJudge(
                 self._store,
                 digest,
                 source,
                 setup.settings,
                 setup.machine,
-                standbys,
+                replayers[0],
                 lists=setup.lists,
                 fresh=setup.fresh,
                 in_memory=setup.in_memory,
                 neighbours=setup.neighbours,
             )
-            timer = Timer(self._store, digest, judge.capture, setup.settings, setup.runs)
-            found = self._judges[task.capture] = (judge, timer, standbys)
-        return found[0], found[1]
+            timer = Timer(self._store, digest, judge.capture, setup.settings, setup.runs, replayers[1])
+            found = self._judges[task.capture] = (judge, timer)
+            self._replayers[task.capture] = replayers
+        self._replayers[task.capture] = self._replayers.pop(task.capture)
+        for both in list(self._replayers.values())[:-_MAX_CAPTURES]:
+            for each in both:
+                each.end_process()
+        return found
 
     def _explain_limit(self) -> str:
         mib = self._setup.max_replay_bytes >> 20
@@ -155,10 +168,16 @@ def _explain(task: Task, error: Exception) -> Result:
     return Result(task.number, reasons=(reason,), exit_code=int(ExitCode.DEVICE), again=True)
 
 
-def _make_standbys(store: Store, digest: Digest) -> Standbys:
+def _open_replayers(store: Store, digest: Digest) -> tuple[KeptReplayers, KeptReplayers]:
+    """Open those that judge, and those that time."""
     with open_view(store, digest) as captured:
-        index = captured.dispatch.device_index
-        return Standbys(captured.environment.backend, index, choose_only_gpu(captured))
+        where = (
+            captured.environment.backend,
+            captured.dispatch.device_index,
+            choose_only_gpu(captured),
+        )
+    clock = {CUPTI: choose_cupti_paths(os.environ)}
+    return KeptReplayers(*where), KeptReplayers(*where, timed=True, variables=clock)
 
 
 def _read_shape(members: dict[str, Any]) -> VariantShape:

@@ -55,6 +55,9 @@ class CaseResult(Frozen):
     machine: Digest | None = Field(
         default=None, description="where it was judged; none: on the evaluation's machine"
     )
+    own_process: bool = Field(
+        default=True, description="false: other variants had run in a process that judged or timed it"
+    )
 
 
 class OwnLaunch(Frozen):

@@ -1,6 +1,6 @@
 """Hides the GPUs that a CUDA replay does not need: the driver starts faster when it finds only one.
 
-With several GPUs it prepares each of them. On a machine with two H200s that takes 330 ms, and 134 ms with one.
+With several GPUs it prepares each of them: 330 ms on a machine with two H200s, and 134 ms with one of them.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class ReplayRequest:
 def replay_capture(
     store: Store, capture: Capture, request: ReplayRequest, standbys: Standbys | None = None
 ) -> ReplayResult:
-    """Replay a capture. A run that is not timed uses a waiting replayer of ``standbys``, if there is one.
+    """Replay a capture. A run that fits ``standbys`` uses a replayer that waits there, if there is one.
 
     A fault, a crash or a time-out of the run is a result.
 
@@ -163,7 +163,9 @@ def replay_capture(
             watched.write(folder / "watched")
             environment[accesses.VARIABLE] = str(folder / "watched")
         command = [str(program), str(plan), *_make_arguments(request)]
-        result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
+        if standbys is not None and not standbys.fits(timed=request.timed, has_variant=variant is not None):
+            standbys = None
+        result = _run(command, environment, request, folder / "report", standbys)
         result = replace(result, hip_launch=request.hip_launch, notes=(*notes, *result.notes))
         if result.outcome is ReplayOutcome.FAULTED and not is_hsa:
             result = replace(result, notes=(*result.notes, *explain_fault(store, capture)))

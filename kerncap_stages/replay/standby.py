@@ -66,6 +66,12 @@ class Standby:
             answer = b""
         return answer[0] if answer else self.process.wait(timeout_s)
 
+    def close(self) -> None:
+        """Close our end, and copy the rest of the output if the process has ended."""
+        self.input.close()
+        if self.relay is not None and self.process.returncode is not None:
+            self.relay.finish()
+
 
 class Standbys:
     """Replayers of one back end that wait for arguments. When the ``with`` block ends, all have ended."""
@@ -75,7 +81,7 @@ class Standbys:
         self._is_slow_to_start = backend == "cuda"
         index = device_index if only_gpu is None else 0
         self._words = [str(find_native_file(REPLAYERS[backend])), "--standby", str(index)]
-        self._variables = {} if only_gpu is None else {VARIABLE: only_gpu}
+        self._variables: dict[str, str] = {} if only_gpu is None else {VARIABLE: only_gpu}
         self._waiting: list[Standby] = []
         self._taken: list[Standby] = []
         self._promised = 0  # how many were started for later calls of start_one_more()
@@ -123,6 +129,10 @@ class Standbys:
         else:
             self.start(1)
 
+    def fits(self, *, timed: bool, has_variant: bool) -> bool:  # noqa: ARG002 - others than these may ask
+        """Whether such a replay may be given to ``take``."""
+        return not timed
+
     def take(self, arguments: Sequence[str]) -> Standby | None:
         """Send arguments to one of them and return it; None if none waits. May be called from any thread."""
         try:
@@ -147,7 +157,4 @@ class Standbys:
             require_gone(*(standby.process for standby in self._taken))
         finally:
             while self._taken:
-                standby = self._taken.pop()
-                standby.input.close()
-                if standby.relay is not None and standby.process.returncode is not None:
-                    standby.relay.finish()
+                self._taken.pop().close()

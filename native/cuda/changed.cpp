@@ -57,4 +57,12 @@ Result<std::vector<std::uint32_t>> Changed::fetch() noexcept {
   return words;
 }
 
+Result<void> Changed::give_back() noexcept {
+  Result<void> done;
+  if (m_flags != 0) done = checked("freeing memory", driver().cuMemFree_v2(m_flags));
+  if (done && m_module != nullptr) done = checked("unloading our kernel", driver().cuModuleUnload(m_module));
+  if (done) *this = Changed();
+  return done;
+}
+
 }  // namespace kerncap::cuda

@@ -25,6 +25,8 @@ class Changed {
                              std::uint64_t first_chunk, CUstream stream) noexcept;
   // The words, once the caller has waited for the stream.
   core::Result<std::vector<std::uint32_t>> fetch() noexcept;
+  // Unloads the kernel and frees the words; prepare() may come again.
+  core::Result<void> give_back() noexcept;
 
  private:
   CUmodule m_module = nullptr;

@@ -108,9 +108,9 @@ class Driver {
 
   // A line of the plan that is none of plan.hpp's, in its turn: `plan` is what came before. False: not understood.
   virtual bool read_line(std::string_view, PlanLine&, const Plan&) { return false; }
-  // What of open() needs no plan, for a device of that index; a failure shows when it is opened. Only for replays that
-  // are not timed.
-  virtual void start_early(std::uint32_t) {}
+  // What of open() needs no plan, for a device of that index; a failure shows when it is opened. All replays of this
+  // process are timed, or none is.
+  virtual void start_early(std::uint32_t, bool /*timed*/) {}
   // Finds the devices. Fails when one cannot run the captured code.
   virtual core::Result<void> open(const Plan& plan) = 0;
 
@@ -161,6 +161,13 @@ class Driver {
   virtual core::Result<Timing> launch(Code& code, const Launch& launch) = 0;
   // Waits for all launches whose times were not known, and tells them, in order. Fails where one of them did.
   virtual core::Result<std::vector<Timing>> times() { return std::vector<Timing>(); }
+
+  // After a replay that completed, and whose Code is gone: gives back all that it took, so that open() may come again in
+  // this process, for any plan, as after start_early(). An error: that was not possible, or something is left, and this
+  // process has to end. docs/decisions/0087-a-process-that-is-kept.md
+  virtual core::Result<void> give_back() {
+    return core::Error{core::ErrorCode::unsupported, "this back end has a process for each replay"};
+  }
 
  protected:
   Opened m_opened;

@@ -33,6 +33,8 @@ constexpr char k_usage[] =
     "       [--repeats N] [--repeat-ms MS] [--unsettled-repeats N] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
     "       [--states DIR] [--states-within-ms MS] [--parent PID] [--progress FILE]\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
+    "       kc-replay-<back end> --keep DEVICE         the same for one replay after the other\n"
+    "       kc-replay-<back end> --keep-timed DEVICE   the same for replays that are timed\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
 // The whole text as a number of that type.
@@ -158,8 +160,19 @@ int run(int argc, char** argv, Driver& driver) {
 
 int replay_main(int argc, char** argv, Driver& driver) {
   Words words(argc, argv, driver);
-  const int code = words.is_dismissed() ? 0 : run(words.count(), words.values(), driver);
-  words.tell(code);
+  int code = 0;
+  while (words.next()) {
+    code = run(words.count(), words.values(), driver);
+    words.tell(code);
+    if (!words.are_kept()) break;
+    // What comes next must find nothing of this replay. One that did not complete may have left anything.
+    if (code != 0) break;
+    if (const Result<void> given = driver.give_back(); !given) {
+      std::fprintf(stderr, "kc-replay: this process ends with its replay: %s\n", given.error().message.c_str());
+      break;
+    }
+    words.tell_ready();
+  }
   return code;
 }
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ OUTCOMES = {"right": "right", "wrong": "wrong", "faults": "wrong", "hangs": "wro
 # The clock that the kernels look at ticks every microsecond on some GPUs.
 SLACK = 0.03
 LIMIT_S = 240
+CONTEXTS = 6
 # Whoever runs these tests with CUDA_VISIBLE_DEVICES hides a GPU from them.
 BOTH = {"CUDA_VISIBLE_DEVICES": "0,1"}
 
@@ -96,9 +98,65 @@ def require(made, wanted):
         assert found[name]["ratio"] == pytest.approx(ratio, rel=SLACK), name
 
 
+def evaluate_with_rate(kc, folder, capture, **variables):
+    """The evaluation, how long it took, and how many variants a second it judged behind the first ones.
+
+    Until then it starts Python, the workers and their first contexts. Verdicts are told several at once.
+    """
+    count = len(list(folder.iterdir()))
+    begun = time.monotonic()
+    process = start(kc, folder, capture, **variables)
+    times = []
+    while len(times) < count and (line := process.stderr.readline()):
+        if line.startswith(("right", "wrong")):
+            times.append(time.monotonic())
+    made = finish(process)
+    took_s = time.monotonic() - begun
+    at_first = sum(each < times[0] + 0.1 for each in times)
+    return made, took_s, (count - at_first) / (times[-1] - times[0])
+
+
+def measure_contexts(*gpus):
+    """How many replay processes a second come and go that do nothing, one after the other on each GPU."""
+    from kerncap_stages.machine.native_paths import find_native_file
+
+    def run(gpu):
+        for _ in range(CONTEXTS):
+            subprocess.run(
+                [find_native_file("kc-replay-cuda"), "--standby", "0"],
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": gpu},
+                stdin=subprocess.DEVNULL,
+                check=True,
+            )
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(len(gpus)) as threads:
+        list(threads.map(run, gpus))
+    return len(gpus) * CONTEXTS / (time.monotonic() - begun)
+
+
 @pytest.fixture
 def capture(kc, built):
     return kc.capture("takes_200_us", built["known_times"])
+
+
+def test_the_rate_grows_with_the_gpus(kc, capture, tmp_path):
+    """Of right variants, which share a process: its driver makes contexts one at a time for all GPUs."""
+    make_variants(tmp_path / "first", right=2)
+    evaluate(kc, tmp_path / "first", capture, **BOTH)
+    folder = tmp_path / "variants"
+    wanted = make_variants(folder, right=96)
+    alone, one_s, one = evaluate_with_rate(kc, folder, capture, CUDA_VISIBLE_DEVICES="0")
+    beside, two_s, two = evaluate_with_rate(kc, folder, capture, **BOTH)
+    whole = f"{len(wanted)} with the start in {one_s:.1f} s and {two_s:.1f} s"
+    print(f"{one:.2f} variants a second on one GPU, {two:.2f} on two: {two / one:.2f} times as many; {whole}")
+    ceiling = measure_contexts("0"), measure_contexts("0", "1")
+    print(f"processes with a context and nothing else: {ceiling[0]:.2f} a second, {ceiling[1]:.2f} on two")
+    require(alone, wanted)
+    require(beside, wanted)
+    # A process for each verdict and each time could not do that.
+    assert one > ceiling[0]
+    assert two > 1.4 * one
 
 
 def test_both_gpus_judge_as_one_does(kc, capture, tmp_path):

@@ -6,6 +6,8 @@
     fails on X  wrong on the capture X, right on others
     timed       right, and wrong in a timed run
     late        right without a time; when it is timed later, a timed run is wrong
+    shared N    right, in a process that others had used; alone it has N + 1 instructions
+    helped N    the same, but alone it is wrong
     slow        right, after the folder KERNCAP_TEST_GATE exists
 It appends each task to the file KERNCAP_TEST_TASKS. Verdicts are like the one in KERNCAP_TEST_VERDICT.
 """
@@ -16,6 +18,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_setup, read_task, write
@@ -35,7 +38,8 @@ def answer(setup: Setup, task: Task, seen: int) -> Result:
     if word == "slow":
         while not Path(os.environ["KERNCAP_TEST_GATE"]).exists():
             time.sleep(0.01)
-    passed = word != "wrong" and said != f"fails on {task.capture}"
+    is_shared = word in ("shared", "helped") and not task.alone
+    passed = word != "wrong" and not (word == "helped" and task.alone) and said != f"fails on {task.capture}"
     store = Store.open(Path(setup.store))
     with store.begin_transaction() as transaction:
         code = transaction.put_bytes(said.encode())
@@ -55,8 +59,11 @@ def answer(setup: Setup, task: Task, seen: int) -> Result:
             return Result(task.number, passed=False, reasons=told, is_wrong_when_timed=True)
         return Result(task.number, False, str(digest), str(code), told, is_wrong_when_timed=True)
     reasons = tuple(verdict["reasons"])
+    if word == "shared" and task.alone:
+        number = str(int(number) + 1)
     time_ = count(number) if passed and word != "late" and setup.times else None
-    return Result(task.number, passed, str(digest), str(code), reasons, time=time_)
+    found = Result(task.number, passed, str(digest), str(code), reasons, time=time_)
+    return replace(found, own_process=not is_shared)
 
 
 def count(number: str) -> dict[str, float]:
@@ -78,7 +85,8 @@ def main() -> None:
         before = log.read_text().splitlines() if log.exists() else []
         seen = sum(json.loads(each)["code"] == task.code for each in before)
         with log.open("a") as file:
-            file.write(json.dumps({"code": task.code, "seed": task.seed, "judged": task.judged}) + "\n")
+            asked = {"code": task.code, "seed": task.seed, "judged": task.judged, "alone": task.alone}
+            file.write(json.dumps(asked) + "\n")
         sys.stdout.buffer.write(write(answer(setup, task, seen)))
         sys.stdout.buffer.flush()
 

@@ -53,14 +53,16 @@ Result<void> CudaDriver::start_driver() {
 }
 
 Result<void> CudaDriver::enter_context() {
+  if (m_start && m_start->device == m_device) return {};  // of an earlier replay
   Result<void> made = checked("making a context", driver().cuDevicePrimaryCtxRetain(&m_context, m_device));
   if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
   return made;
 }
 
-void CudaDriver::start_early(std::uint32_t device) {
+void CudaDriver::start_early(std::uint32_t device, bool timed) {
   // What fails here is tried again by open(), which tells.
   if (!start_driver() || driver().cuDeviceGet(&m_device, static_cast<int>(device)) != CUDA_SUCCESS) return;
+  if (timed) m_timer.start();
   (void)enter_context();
 }
 
@@ -74,6 +76,7 @@ Result<void> CudaDriver::open(const replay::Plan& plan) {
     m_opened.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
   }
   Result<void> made = enter_context();
+  if (made) made = note_start();
   // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
   if (made) made = reserve(plan);
   if (made) made = raise_limits();
@@ -115,6 +118,7 @@ Result<void> CudaDriver::check_owner(const replay::Plan& plan, const replay::Reg
     return Error{ErrorCode::unsupported, what + ", which the kernel's GPU cannot reach here"};
   }
   // Memory can be made on a device that is in use only.
+  m_has_peers = true;
   CUcontext context = nullptr;
   return checked("making a context of GPU " + std::to_string(owner), driver().cuDevicePrimaryCtxRetain(&context, owner));
 }
@@ -187,6 +191,7 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
     }
     return error;
   }
+  m_modules.push_back(code->module);
   status = driver().cuModuleGetFunction(&code->function, code->module, symbol.c_str());
   if (status == CUDA_ERROR_NOT_FOUND) return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("finding the kernel " + symbol, status)};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   bool read_line(std::string_view what, replay::PlanLine& line, const replay::Plan&) override {
     return m_settings.read_line(what, line);
   }
-  void start_early(std::uint32_t device) override;
+  void start_early(std::uint32_t device, bool timed) override;
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
@@ -47,6 +48,7 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   core::Result<void> restore_saved() override;
   [[nodiscard]] replay::Watch* watch() override { return this; }
   core::Result<void> flush_cache() override;
+  core::Result<void> give_back() override;
 
  private:
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
@@ -68,7 +70,20 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
     CUevent done = nullptr;             // recorded behind the last transfer through this buffer
   };
 
+  // What the process and its context were like before the first replay.
+  struct Start {
+    CUdevice device;
+    std::size_t free_bytes;             // of the device
+    std::map<CUlimit, std::size_t> limits;
+    std::uint64_t own_bytes = 0;        // of the process, after the first replay; 0: there was none yet
+  };
+
   static core::Result<void> start_driver();
+  core::Result<void> note_start();
+  core::Result<void> free_memory();
+  core::Result<void> unmap_memory();
+  core::Result<void> forget_runs();
+  core::Result<void> look_for_leaks();
   core::Result<void> enter_context();
   core::Result<void> check_devices(const replay::Plan& plan);
   [[nodiscard]] Peaks peaks() const;
@@ -109,6 +124,11 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   std::vector<Reservation> m_managed;   // allocated as such
   std::set<std::uint64_t> m_mapped;     // granules that have memory
   std::map<std::uint32_t, CUmemGenericAllocationHandle> m_pieces;
+  std::vector<Reservation> m_mappings;  // each made by one call
+  std::vector<CUmemGenericAllocationHandle> m_handles;
+  std::vector<CUmodule> m_modules;
+  bool m_has_peers = false;             // contexts of other devices
+  std::optional<Start> m_start;
   std::vector<Slack> m_slack;           // by ascending address
   replay::Guard m_guard;
   struct Guarded {

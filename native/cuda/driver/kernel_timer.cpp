@@ -39,6 +39,7 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 }  // namespace
 
 bool KernelTimer::start() noexcept {
+  if (m_on) return true;
   if (!load_cupti()) return false;
   CUptiResult status = cupti().cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
   if (status == CUPTI_SUCCESS) status = cupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);

@@ -91,6 +91,7 @@ Result<void> CudaDriver::map(std::uint64_t base, std::uint64_t bytes, const repl
   if (!handle) return handle.error();
   const CUresult status = driver().cuMemMap(base, bytes, 0, handle.value(), 0);
   if (status != CUDA_SUCCESS) return checked("mapping " + span_of(base, bytes), status);
+  m_mappings.push_back({base, bytes});
   return grant(base, bytes, region, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
@@ -106,6 +107,7 @@ Result<CUmemGenericAllocationHandle> CudaDriver::physical_memory(std::uint64_t b
   CUmemGenericAllocationHandle handle = 0;
   const CUresult status = driver().cuMemCreate(&handle, bytes, &properties, 0);
   if (status != CUDA_SUCCESS) return checked("allocating memory for " + span_of(region.base, bytes), status).error();
+  m_handles.push_back(handle);
   if (region.piece != 0) m_pieces.emplace(region.piece, handle);
   return handle;
 }

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import made_up
-import manifest_examples as examples
 import pytest
 
 from kerncap_stages.errors import DeviceError, UsageError
@@ -19,7 +18,7 @@ from kerncap_stages.evaluate import workers as workers_module
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
 from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
 from kerncap_stages.evaluate.subject import Subject
-from kerncap_stages.manifests import dump, load_as
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.evaluation import Evaluation, Outcome
 from kerncap_stages.manifests.validation import Validation
 from kerncap_stages.store.collect import collect_garbage
@@ -27,41 +26,6 @@ from kerncap_stages.validate.request import JudgeSettings, read_request
 
 HELPERS = Path(__file__).parents[2] / "helpers"
 SYMBOL = "_Z5scalePfS_fi"
-
-
-@pytest.fixture
-def capture(store):
-    return made_up.publish(store, b"code object", SYMBOL)
-
-
-@pytest.fixture
-def tasks(tmp_path, monkeypatch):
-    """What workers were asked; they are made up."""
-    path = tmp_path / "tasks"
-    monkeypatch.setattr(workers_module, "_COMMAND", (sys.executable, str(HELPERS / "fake_worker.py")))
-    monkeypatch.setenv("PYTHONPATH", str(HELPERS))
-    monkeypatch.setenv("KERNCAP_TEST_TASKS", str(path))
-    verdict = examples.validation().model_copy(update={"variant": examples.code_object(), "precision": None})
-    (tmp_path / "verdict").write_bytes(dump(verdict))
-    monkeypatch.setenv("KERNCAP_TEST_VERDICT", str(tmp_path / "verdict"))
-    monkeypatch.setenv("KERNCAP_TEST_GATE", str(tmp_path / "gate"))
-    return lambda: [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-@pytest.fixture
-def evaluate(store, capture, tmp_path, tasks):  # noqa: ARG001 - workers are made up
-    folder = tmp_path / "variants"
-    folder.mkdir()
-
-    def run(said, report=None, **settings):
-        for name, text in said.items():
-            (folder / name).write_text(text)
-        candidates = list_candidates([str(folder / name) for name in said])
-        judge = settings.pop("judge", JudgeSettings())
-        wanted = EvaluateSettings(judge=judge, **{"workers": 2, **settings})
-        return run_evaluate(Subject(store, (capture,)), candidates, wanted, report)
-
-    return run
 
 
 def outcomes(made: Evaluation) -> dict[str, tuple[str, int | None]]:
