@@ -6,6 +6,7 @@ With several GPUs it prepares each of them: 330 ms on a machine with two H200s, 
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,21 +15,23 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-_DRIVER = Path("/proc/driver/nvidia")
+_ROOT = Path("/")
 
 
-def choose_only_gpu(capture: Capture | View, driver: Path = _DRIVER) -> str | None:
+def choose_only_gpu(capture: Capture | View, root: Path = _ROOT) -> str | None:
     """Return what the variable has to be so that a replay sees only its GPU, as device 0.
 
     None if it cannot be told, or if there is one GPU anyway. If the user set the variable, the choice is
     one of those that the user named.
-    driver: the folder in which the kernel's part of the driver describes the GPUs.
+    root: of the file system, in which the kernel's part of the driver describes the GPUs.
     """
     index = capture.dispatch.device_index
     if capture.environment.backend != "cuda" or not _is_on_one(capture, index):
         return None
     chosen = os.environ.get(VARIABLE)
-    known = _list_gpus(driver) if chosen is None else [each.strip() for each in chosen.split(",")]
+    if chosen is None:
+        return _find_gpu(root, index)
+    known = [each.strip() for each in chosen.split(",")]
     return known[index] if len(known) > max(1, index) and all(known) else None
 
 
@@ -39,21 +42,33 @@ def _is_on_one(capture: Capture | View, index: int) -> bool:
     return used <= {index, None}
 
 
-def _list_gpus(driver: Path) -> list[str]:
-    """List the names of GPUs in CUDA's order: if they are of one model, that is the order of their slots.
+def _find_gpu(root: Path, index: int) -> str | None:
+    """Return the name of a GPU by its number: if all are of one model, CUDA's order is that of their slots.
 
-    Empty if models differ, as CUDA then puts the fastest first, and if a GPU is divided (MIG).
+    The driver describes all GPUs of the machine. In a container CUDA finds those whose files can be opened.
+    None if models differ, as CUDA then puts the fastest first, and if a GPU is divided (MIG).
     """
+    driver = root / "proc/driver/nvidia"
     try:
         if next(driver.glob("capabilities/gpu*/mig/gi[0-9]*"), None) is not None:
-            return []
-        files = sorted(driver.glob("gpus/*/information"))
-        facts = [dict(_read_lines(each.read_text())) for each in files]
+            return None
+        gpus = [dict(_read_lines(each.read_text())) for each in sorted(driver.glob("gpus/*/information"))]
+        if len(gpus) < 2 or len({each["Model"] for each in gpus}) > 1:
+            return None
+        # Files are opened up to the GPU's only: the driver may have to wake a GPU for that.
+        usable = (each for each in gpus if _can_open(root / f"dev/nvidia{int(each['Device Minor'])}"))
+        name = next(islice(usable, index, None))["GPU UUID"]
+    except (OSError, KeyError, ValueError, StopIteration):
+        return None
+    return name if name.startswith("GPU-") and "?" not in name else None
+
+
+def _can_open(device: Path) -> bool:
+    try:
+        os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
     except OSError:
-        return []
-    names = [each.get("GPU UUID", "") for each in facts]
-    is_known = all(name.startswith("GPU-") and "?" not in name for name in names)
-    return names if is_known and len({each.get("Model") for each in facts}) == 1 else []
+        return False
+    return True
 
 
 def _read_lines(text: str) -> list[tuple[str, str]]:

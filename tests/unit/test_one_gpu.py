@@ -24,17 +24,20 @@ def make_capture(index=0, backend="cuda", regions=(None,), variables=(), code=()
 
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
-    """Describes GPUs of these models as the driver does."""
+    """Describes GPUs of these models as the driver does, and returns the root of the file system."""
     monkeypatch.delenv(VARIABLE, raising=False)
 
     def describe(*models, uuid="GPU-{}"):
         for number, model in enumerate(models):
-            folder = tmp_path / f"gpus/0000:{number:02x}:00.0"
+            folder = tmp_path / f"proc/driver/nvidia/gpus/0000:{number:02x}:00.0"
             folder.mkdir(parents=True)
             name = uuid.format(number)
             (folder / "information").write_text(
                 f"Model: \t\t {model}\nIRQ:   \t\t 47\nGPU UUID: \t {name}\nBus Type: \t PCIe\n"
+                f"Device Minor: \t {number}\n"
             )
+            (tmp_path / "dev").mkdir(exist_ok=True)
+            (tmp_path / f"dev/nvidia{number}").touch()
         return tmp_path
 
     return describe
@@ -48,6 +51,12 @@ def test_of_equal_gpus_the_one_of_that_number_is_seen(driver):
         "GPU-2",
         None,
     ]
+
+
+def test_gpus_that_a_container_may_not_open_do_not_count(driver):
+    root = driver("H200", "H200", "H200")
+    (root / "dev/nvidia0").unlink()
+    assert [choose_only_gpu(make_capture(index), root) for index in range(3)] == ["GPU-1", "GPU-2", None]
 
 
 def test_nothing_is_hidden_where_there_is_one(driver):
@@ -64,7 +73,7 @@ def test_a_gpu_without_a_name_is_not_guessed(driver):
 
 def test_parts_of_a_gpu_have_numbers_of_their_own(driver):
     folder = driver("H100", "H100")
-    (folder / "capabilities/gpu0/mig/gi3").mkdir(parents=True)
+    (folder / "proc/driver/nvidia/capabilities/gpu0/mig/gi3").mkdir(parents=True)
     assert choose_only_gpu(make_capture(), folder) is None
 
 
