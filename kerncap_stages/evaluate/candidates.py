@@ -52,6 +52,8 @@ class Candidate:
 def list_candidates(paths: Iterable[str], flags: Sequence[str] = ()) -> Iterator[Candidate]:
     """Yield the variant of each path, and all variants in each folder, in the order of their names.
 
+    A link that leads nowhere, or a pipe, is one that cannot be read, as in a list.
+
     Raises UsageError for a path that does not exist, and for a folder without variants.
     """
     for text in paths:
@@ -68,7 +70,7 @@ def _list_folder(folder: Path, flags: Sequence[str]) -> Iterator[Candidate]:
     files = [
         each
         for each in sorted(folder.iterdir())
-        if each.suffix in (*CODE_SUFFIXES, *SOURCE_SUFFIXES) and each.is_file()
+        if each.suffix in (*CODE_SUFFIXES, *SOURCE_SUFFIXES) and not each.is_dir()
     ]
     if not files:
         raise UsageError(

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ExitCode, KerncapError
+from kerncap_stages.errors import ExitCode, KerncapError, StoreError
 from kerncap_stages.evaluate.building import BUILD_S, Builder
 from kerncap_stages.evaluate.contract import Ready
+from kerncap_stages.evaluate.ends import EvaluationInterrupted, EvaluationNotPublished, EvaluationStopped
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.intake import Intake
 from kerncap_stages.evaluate.known import Known, make_request, publish_as_wrong
@@ -75,19 +76,6 @@ class Report(Protocol):
         """``number``: its place in the order in which variants were given. It has no rank yet."""
 
 
-class EvaluationStopped(Exception):  # noqa: N818 - no error: the candidates say that there is enough
-    """Raised by candidates to end the evaluation at once; what was judged is published as not complete."""
-
-
-class EvaluationInterrupted(KeyboardInterrupt):
-    """The user interrupted; ``evaluation`` holds what was judged, and is published as ``digest``."""
-
-    def __init__(self, digest: Digest, evaluation: Evaluation) -> None:
-        super().__init__()
-        self.digest = digest
-        self.evaluation = evaluation
-
-
 def run_evaluate(
     subject: Subject,
     candidates: Iterable[Candidate],
@@ -97,9 +85,10 @@ def run_evaluate(
     """Judge and time all candidates, and publish the evaluation in the subject's store.
 
     candidates: may be a generator that waits; it is read in a thread.
-    After any error what was judged is published as an evaluation that is not complete.
-    Raises EvaluationInterrupted after Ctrl-C; UsageError for candidates that cannot be listed; DeviceError
-    if the captured kernel cannot be replayed on this machine.
+    After any error what was judged is published as an evaluation that is not complete, if anything was.
+    Raises EvaluationInterrupted after Ctrl-C, or KeyboardInterrupt if nothing was judged;
+    EvaluationNotPublished if the store does not take it; UsageError for candidates that cannot be listed;
+    DeviceError if the captured kernel cannot be replayed on this machine.
     """
     settings = settings or EvaluateSettings()
     opened = open_subject(subject, settings.judge)
@@ -107,10 +96,12 @@ def run_evaluate(
         evaluator = _Evaluator(opened, settings, report, folder)
         try:
             evaluator.run(candidates)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, EvaluationStopped) as end:
+            if not evaluator.has_judged:
+                raise  # an evaluation of nothing would be the latest
+            if isinstance(end, EvaluationStopped):
+                return evaluator.publish(complete=False)
             raise EvaluationInterrupted(*evaluator.publish(complete=False)) from None
-        except EvaluationStopped:
-            return evaluator.publish(complete=False)
         except Exception:
             if evaluator.has_judged:  # the times are known there alone
                 with contextlib.suppress(KerncapError):  # the store's error may be why we are here
@@ -201,9 +192,11 @@ class _Evaluator:
         manifest = make_evaluation(
             self._subject, self._settings.judge.bounds, self._machine, self._described, complete=complete
         )
-        with self._store.begin_transaction() as transaction:
-            digest = transaction.publish(dump(manifest), "evaluation", captures)
-        return digest, manifest
+        try:
+            with self._store.begin_transaction() as transaction:
+                return transaction.publish(dump(manifest), "evaluation", captures), manifest
+        except StoreError as error:
+            raise EvaluationNotPublished(manifest, error) from error
 
     def _take(self, news: News) -> None:
         if isinstance(news, Exception):

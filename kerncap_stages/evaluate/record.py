@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.compare.bounds import Bounds
 
 
+def _find_judged(described: Mapping[int, EvaluatedVariant], number: int) -> int:
+    """Return the number of the variant that was judged for this one: its own, or that of one like it."""
+    same_as = described[number].same_as
+    return number if same_as is None else same_as
+
+
 def make_evaluation(
     subject: OpenedSubject,
     bounds: Bounds,
@@ -33,9 +39,13 @@ def make_evaluation(
     )
     order = sorted(described)
     places = {number: place for place, number in enumerate(order)}
+    # Builds end in any order: of those that are the same, the first that was given stands for all.
+    first: dict[int, int] = {}
+    for number in order:
+        first.setdefault(_find_judged(described, number), number)
     variants = [
-        each.model_copy(update={"same_as": None if each.same_as is None else places.get(each.same_as)})
-        for each in (described[number] for number in order)
+        described[number].model_copy(update={"same_as": None if lowest == number else places[lowest]})
+        for number, lowest in ((each, first[_find_judged(described, each)]) for each in order)
     ]
     tolerance = Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp)
     return Evaluation(

@@ -13,7 +13,8 @@ from concurrent.futures import CancelledError, Future, InvalidStateError
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationStopped, run_evaluate
+from kerncap_stages.evaluate.ends import EvaluationStopped
+from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ class Session:
         return judging
 
     def end(self, *, now: bool = False) -> tuple[Digest, Evaluation] | None:
-        """Judge what was handed in, and publish the evaluation; None if there were no variants.
+        """Judge what was handed in, and publish the evaluation; None if no variant was judged.
 
         now: judge nothing more; futures of what was not judged are cancelled.
         Raises the exception with which the evaluation failed.
@@ -82,6 +83,8 @@ class Session:
         error: BaseException = CancelledError()
         try:
             self._made = run_evaluate(self._subject, self._take(), self._settings, self._tell)
+        except EvaluationStopped:
+            pass  # nothing was judged, and there is nothing to publish
         except BaseException as failure:  # whatever it is, somebody waits for the variants
             error = self._error = failure
         with self._changed:

@@ -82,7 +82,7 @@ class EvaluatedVariant(Frozen):
     ratio: AnyFloat | None = Field(description="of times, over all cases; none: wrong, or not timed")
     rank: int | None = Field(default=None, gt=0, description="among the right ones; 1 is the fastest")
     same_as: Count | None = Field(
-        default=None, description="number, from 0 on, of an earlier variant with the same code and launch"
+        default=None, description="number, from 0 on, of the first variant with the same code and launch"
     )
     reasons: tuple[Remark, ...] = Field(default=(), description="for people: why it is not right, or remarks")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from kerncap_stages.cli.console import emit, open_messages, say
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
 from kerncap_stages.errors import ArtifactNotFound, ExitCode, StoreError, UsageError
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
-from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
+from kerncap_stages.evaluate.ends import EvaluationInterrupted, EvaluationNotPublished
+from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.pages.evaluation import make_ranks, summarise
@@ -66,6 +68,7 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         arguments.judging, seed=arguments.seed, fresh=arguments.fresh, on=arguments.on
     )
     interrupted: EvaluationInterrupted | None = None
+    unpublished: EvaluationNotPublished | None = None
     with Lines(arguments.lines) as lines, EvaluateProgress(total, verbose=arguments.verbose) as shown:
 
         def report(number: int, variant: EvaluatedVariant) -> None:
@@ -79,6 +82,11 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         except EvaluationInterrupted as error:
             interrupted = error
             digest, evaluation = error.digest, error.evaluation
+        except EvaluationNotPublished as error:
+            unpublished = error
+    if unpublished is not None:  # what was judged is known here alone
+        show_ranks(unpublished.evaluation)
+        raise unpublished
     show_ranks(evaluation)
     if (unlisted := list_for_user(subject.store, digest, store_folder)) is not None:
         say(f"note: {make_printable(unlisted)}")
@@ -167,8 +175,13 @@ class Lines:
         self._path = path
         self._file: FileIO | None = None
         if path is not None:
+            if str(path) == "-":
+                raise UsageError(
+                    "--lines -: `-` is standard input for variants",
+                    hint="--lines /dev/stdout writes to standard output; the digest follows as the last line",
+                )
             try:
-                self._file = path.open("wb", buffering=0)
+                self._file = _open_lines(path)
             except OSError as error:
                 raise UsageError(
                     f"--lines {path}: {error.strerror}", hint="name a file that you can write"
@@ -195,6 +208,17 @@ class Lines:
                 f"--lines {self._path}: {error.strerror}",
                 hint="what was judged is in the store: run it again",
             ) from error
+
+
+def _open_lines(path: Path) -> FileIO:
+    """Open a file for lines. One that is standard output or error already is not truncated under it."""
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(stream)):
+                return os.fdopen(
+                    os.dup(stream), "wb", buffering=0
+                )  # they share the place that is written next
+    return path.open("wb", buffering=0)
 
 
 def show_ranks(evaluation: Evaluation) -> None:

@@ -1,4 +1,4 @@
-"""Workers that are made up, and a cluster whose nodes are local."""
+"""Evaluations with made-up workers, on this machine and on a cluster whose nodes are local."""
 
 from __future__ import annotations
 

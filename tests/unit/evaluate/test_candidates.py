@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ def test_a_folder_gives_its_variants_in_order(tmp_path):
     found = list(list_candidates([str(tmp_path)], ["-DN=1"]))
     assert [each.path.name for each in found] == ["a.hip", "b.hsaco", "c.cubin"]
     assert [each.flags for each in found] == [("-DN=1",), (), ()]
+
+
+def test_what_cannot_be_read_in_a_folder_is_not_passed_over(tmp_path):
+    (tmp_path / "gone.hip").symlink_to(tmp_path / "nowhere.hip")
+    os.mkfifo(tmp_path / "pipe.hsaco")
+    (tmp_path / "inner.hip").mkdir()
+    assert [each.path.name for each in list_candidates([str(tmp_path)])] == ["gone.hip", "pipe.hsaco"]
 
 
 @pytest.mark.parametrize("name", ["a b.hsaco", "line\nfeed.hsaco", "-.hsaco", "\udcff.co", "{}.hip"])

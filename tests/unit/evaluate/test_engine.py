@@ -16,7 +16,8 @@ from kerncap_stages.evaluate import engine as engine_module
 from kerncap_stages.evaluate import local as local_module
 from kerncap_stages.evaluate import workers as workers_module
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
-from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
+from kerncap_stages.evaluate.ends import EvaluationInterrupted
+from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.evaluation import Evaluation, Outcome
@@ -24,7 +25,6 @@ from kerncap_stages.manifests.validation import Validation
 from kerncap_stages.store.collect import collect_garbage
 from kerncap_stages.validate.request import JudgeSettings, read_request
 
-HELPERS = Path(__file__).parents[2] / "helpers"
 SYMBOL = "_Z5scalePfS_fi"
 
 

@@ -18,7 +18,8 @@ from kerncap_stages.evaluate import on_ray
 from kerncap_stages.evaluate import where as where_module
 from kerncap_stages.evaluate.candidates import list_candidates
 from kerncap_stages.evaluate.channel import StreamChannel, read_message, write_message
-from kerncap_stages.evaluate.engine import EvaluateSettings, EvaluationInterrupted, run_evaluate
+from kerncap_stages.evaluate.ends import EvaluationInterrupted
+from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
 from kerncap_stages.evaluate.node_folder import NodeFolder
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.machine.temporary import PREFIX

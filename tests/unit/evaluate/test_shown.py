@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import manifest_examples as examples
 import pytest
 import typer
 
 from kerncap_stages.cli.commands import tune
-from kerncap_stages.cli.flows.evaluate import show_ranks
+from kerncap_stages.cli.flows.evaluate import Lines, show_ranks
 from kerncap_stages.cli.options import check_seconds_option
 from kerncap_stages.errors import UsageError
 from kerncap_stages.pages.evaluation import summarise
@@ -22,6 +25,38 @@ def test_a_row_of_the_table_is_one_line_in_a_log(capsys, monkeypatch):
     lines = [line for line in capsys.readouterr().err.splitlines() if name in line]
     assert len(lines) == 3  # it and its twin in the table, and the best one
     assert lines[0].count("-DTILE=8") == 20
+
+
+@pytest.mark.parametrize(("stream", "name"), [(1, "/dev/stdout"), (1, "same file"), (2, "/dev/stderr")])
+def test_lines_to_a_stream_are_not_written_over_by_what_follows(tmp_path, stream, name):
+    path = tmp_path / "out"
+    kept, other = os.dup(stream), os.open(path, os.O_WRONLY | os.O_CREAT)
+    os.write(other, b"before\n")
+    os.dup2(other, stream)
+    try:
+        with Lines(path if name == "same file" else Path(name)) as lines:
+            lines.write({"number": 0})
+            lines.write({"number": 1})
+        os.write(stream, b"digest\n")
+    finally:
+        os.dup2(kept, stream)
+    assert path.read_text() == 'before\n{"number": 0}\n{"number": 1}\ndigest\n'
+
+
+def test_a_file_of_lines_begins_anew(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("of an earlier run\n")
+    with Lines(path) as lines:
+        lines.write({"number": 0})
+    assert path.read_text() == '{"number": 0}\n'
+
+
+def test_no_file_is_named_like_standard_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"^--lines -: ") as caught:
+        Lines(Path("-"))
+    assert "/dev/stdout" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_option_is_named_as_it_is_typed():
