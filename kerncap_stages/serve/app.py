@@ -22,23 +22,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from kerncap_stages.serve.subjects import Subjects
     from kerncap_stages.serve.tasks import Task, Tasks
 
 MAX_REQUESTS = 400  # at the same time, also those that wait for a task
 _LOOK_S = 0.5  # how often a waiting request looks whether its client is still there
+_MAX_DRAINED_BYTES = 16 << 20  # of a body that comes without the token
+_DRAIN_S = 5.0
 _STATUS = {UsageError: 400, ArtifactError: 404, TooManyTasks: 429, Refused: 409, DeviceError: 503}
 
 
 def make_app(
-    subjects: Subjects, tasks: Tasks, token: str, max_body_bytes: int, is_ending: Callable[[], bool]
+    subjects: Subjects,
+    tasks: Tasks,
+    token: str,
+    max_body_bytes: int,
+    is_ending: Callable[[], bool],
+    log: Callable[[str], None],
 ) -> ASGIApp:
     """Make the application.
 
     token: each request has it as ``Authorization: Bearer TOKEN``. is_ending: tells whether the service is
-    about to end; clients that wait are then answered with what is known.
+    about to end; clients that wait are then answered with what is known. log: takes a line for each request.
     """
     service = _Service(subjects, tasks, max_body_bytes, is_ending)
     app = Starlette(
@@ -54,27 +61,46 @@ def make_app(
             ClientDisconnect: _answer_nobody,
         },
     )
-    return _TokenOnly(app, token)
+    return _TokenOnly(app, token, log)
 
 
 class _TokenOnly:
-    """Lets only requests with the token through, and not too many at once. Nothing of others is read."""
+    """Lets only requests with the token through, and not too many at once. Of others nothing is kept."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, log: Callable[[str], None]) -> None:
         self._app = app
         self._wanted = f"Bearer {token}".encode()
+        self._log = log
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
-            # In constant time: how long it takes must not say how much of it is right.
-            if len(given) != 1 or not secrets.compare_digest(given[0], self._wanted):
-                response = _make_error(401, "the token is missing or wrong: Authorization: Bearer TOKEN")
-                response.headers["WWW-Authenticate"] = "Bearer"
-                response.headers["Connection"] = "close"
-                await response(scope, receive, send)
-                return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = "no answer"
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, watch)
+        finally:
+            client = scope.get("client") or ("?",)
+            self._log(f"{client[0]} {scope['method']} {scope['path']} {status}")
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        # In constant time: how long it takes must not say how much of it is right.
+        if len(given) != 1 or not secrets.compare_digest(given[0], self._wanted):
+            await _drain(scope, receive)
+            response = _make_error(401, "the token is missing or wrong: Authorization: Bearer TOKEN")
+            response.headers["WWW-Authenticate"] = "Bearer"
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
         if self._running >= MAX_REQUESTS:
             response = _make_error(503, f"{self._running} requests are under way", "send it again later")
             response.headers["Connection"] = "close"
@@ -85,6 +111,20 @@ class _TokenOnly:
             await self._app(scope, receive, send)
         finally:
             self._running -= 1
+
+
+async def _drain(scope: Scope, receive: Receive) -> None:
+    """Drop a body, up to a size and a time: a client that still sends when we close sees no answer."""
+    if any(name == b"expect" for name, _ in scope["headers"]):
+        return  # it waits for the answer before it sends
+    left = _MAX_DRAINED_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
 
 
 class _Service:
@@ -102,7 +142,9 @@ class _Service:
         posted = await asyncio.to_thread(read_posted, await self._read(request))
         name, subject = await asyncio.to_thread(self._subjects.find, posted)
         tasks = await asyncio.to_thread(self._tasks.add, name, subject, posted.variants)
-        return JSONResponse({"tasks": [each.describe() for each in tasks]}, 202)
+        # A known task has the name under which it was posted first. This client knows its own.
+        told = zip(tasks, posted.variants, strict=True)
+        return JSONResponse({"tasks": [{**task.describe(), "name": own.name} for task, own in told]}, 202)
 
     async def look_at_one(self, request: Request) -> JSONResponse:
         """Answer with a task, once it is done or the time is up."""

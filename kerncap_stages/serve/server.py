@@ -123,11 +123,15 @@ def serve(
     settings: EvaluateSettings,
     max_body_bytes: int,
     published: Callable[[Subject, Digest], None],
+    log: Callable[[str], None],
 ) -> None:
-    """Serve until a signal comes. What was judged by then is published."""
-    tasks = Tasks(settings, published)
+    """Serve until a signal comes. What was judged by then is published.
+
+    log: takes a line for each request, and for each task that is over; called in any thread.
+    """
+    tasks = Tasks(settings, published, log)
     try:
-        app = make_app(subjects, tasks, token.text, max_body_bytes, lambda: server.should_exit)
+        app = make_app(subjects, tasks, token.text, max_body_bytes, lambda: server.should_exit, log)
         server = make_server(app)
         asyncio.run(server.serve([listener]))
     finally:

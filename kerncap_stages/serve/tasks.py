@@ -87,10 +87,17 @@ class Tasks:
     """All tasks of a service. Threads may call it."""
 
     def __init__(
-        self, settings: EvaluateSettings, published: Callable[[Subject, Digest], None] | None = None
+        self,
+        settings: EvaluateSettings,
+        published: Callable[[Subject, Digest], None] | None = None,
+        log: Callable[[str], None] | None = None,
     ) -> None:
-        """``published``: called with each evaluation that was published, in a thread of ours."""
+        """``published``: called with each evaluation that was published, in a thread of ours.
+
+        log: takes a line for each task that is over.
+        """
         self._settings = settings
+        self._log = log
         self._published = published
         self._lock = threading.Condition()
         self._known: OrderedDict[str, Task] = OrderedDict()
@@ -228,8 +235,19 @@ class Tasks:
             self._waiting -= 1
             then, task.then = task.then, []
             self._lock.notify_all()
+        if self._log is not None:
+            self._log(_describe_end(task))
         for each in then:
             each()
+
+
+def _describe_end(task: Task) -> str:
+    """Say in a line what became of a task."""
+    outcome = f"failed: {task.error}"
+    if task.result is not None:
+        ratio = task.result["ratio"]
+        outcome = task.result["outcome"] + ("" if ratio is None else f", ratio {float(ratio):.3f}")
+    return f"task {task.id[:12]} {task.variant.name}: {outcome}"
 
 
 class _Turn:

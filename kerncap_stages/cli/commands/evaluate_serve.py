@@ -51,7 +51,9 @@ MaxBodyOption = Annotated[
 @app.command(
     epilog=make_epilog(
         "kc-evaluate-serve ./isolated/scale --port 8077\n"
-        'curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8077/health'
+        'curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8077/evaluate \\\n'
+        '  -d \'{"project": "scale", "variants": [{"source": "...", "suffix": ".hip"}]}\'\n'
+        'curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8077/tasks/ID?timeout=60'
     )
 )
 @spread
@@ -68,7 +70,8 @@ def evaluate_serve(
     """Judge and time variants that clients post over HTTP, as kc-evaluate does.
 
     Prints a line of JSON: the address, and the token if it is new. Each request needs the token. Serves
-    until Ctrl-C or SIGTERM; what was judged by then is in the store. docs/evaluate.md describes the requests.
+    until Ctrl-C or SIGTERM; what was judged by then is in the store. Each request and each verdict is a line
+    on standard error. docs/evaluate.md describes the requests.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise DeviceError(

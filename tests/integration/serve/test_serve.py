@@ -57,11 +57,37 @@ def test_code_objects_and_sources_are_judged(service):
     assert (status, health["waiting"], health["projects"]) == (200, 0, ["project"])
 
 
-def test_the_same_variant_is_one_task(service):
+def test_the_same_variant_is_one_task_with_the_name_that_each_client_gave(service):
     first = service.wait(service.post(code("right"), capture=service.capture))
     again = service.post(code("right"), capture=service.capture)
     assert again == first
     assert again[0]["status"] == "done"
+    other = {**code("right"), "name": "another name"}
+    posted = service.post(code("right"), other, capture=service.capture)
+    assert [each["name"] for each in posted] == ["right", "another name"]
+    assert {each["id"] for each in posted} == {first[0]["id"]}
+
+
+def test_each_request_and_each_verdict_is_a_line_of_the_log(service):
+    (task,) = service.wait(service.post({**code("right"), "name": "a\nb"}, capture=service.capture))
+    assert service.ask("GET", "/health", token="wrong")[0] == 401
+    assert service.ask("GET", "/nothing")[0] == 404
+    lines = service.end().splitlines()
+    assert [line for line in lines if not line.startswith("task ")] == [
+        "127.0.0.1 POST /evaluate 202",
+        "127.0.0.1 POST /tasks/batch 200",
+        "127.0.0.1 GET /health 401",
+        "127.0.0.1 GET /nothing 404",
+    ]
+    (verdict,) = (line for line in lines if line.startswith("task "))
+    assert verdict.startswith(f"task {task['id'][:12]} a\\nb: right, ratio ")
+
+
+def test_a_wrong_token_is_told_to_a_client_that_sends_much(service):
+    for size in (3 << 20, 12 << 20):
+        status, read = service.ask("POST", "/evaluate", token="wrong", raw=b"x" * size)
+        assert status == 401, size
+        assert "token" in read["error"]["message"]
 
 
 def test_only_the_token_opens(service):
@@ -190,7 +216,7 @@ def test_a_signal_ends_it_and_what_was_judged_is_kept(start, number):
     waiting.close()
     _, err = service.process.communicate(timeout=60)
     assert service.process.returncode == -number
-    assert err == ""
+    assert not [line for line in err.splitlines() if not line.startswith(("127.0.0.1 ", "task "))]
     assert time.monotonic() - began < 20
     evaluation = service.stages.show("@evaluation")
     assert {each["name"] for each in evaluation["variants"]} == {"right", "half"}
@@ -231,7 +257,9 @@ def test_where_it_serves(start):
     taken = stages.run("evaluate-serve", "--port", service.port).must(4)
     assert "cannot listen" in taken.err
     assert "is not an IP address" in stages.run("evaluate-serve", "--host", "example.org").must(2).err
-    assert "is not a project" in stages.run("evaluate-serve", "@capture").must(2).err
+    for folder in ("nothere", "@capture"):
+        assert f"no such folder: {folder}" in stages.run("evaluate-serve", folder).must(2).err
+    assert ". is not a project" in stages.run("evaluate-serve", ".").must(2).err
 
 
 def test_a_client_that_leaves_within_its_body_is_no_news(service):
@@ -244,7 +272,7 @@ def test_a_client_that_leaves_within_its_body_is_no_news(service):
     time.sleep(0.5)
     connection.close()
     assert service.ask("GET", "/health")[0] == 200
-    assert service.end() == ""
+    assert service.end().splitlines() == ["127.0.0.1 POST /evaluate 400", "127.0.0.1 GET /health 200"]
 
 
 def test_a_thousand_idle_connections_shut_nobody_out(service):
@@ -263,7 +291,7 @@ def test_a_thousand_idle_connections_shut_nobody_out(service):
         for each in idle:
             each.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert service.end() == ""
+    assert service.end().splitlines() == ["127.0.0.1 GET /health 200"]
 
 
 REFERENCE = """

@@ -45,7 +45,8 @@ def serve(talk):
         listener = listen("127.0.0.1", 0)
         tasks = MadeUpTasks()
         subjects = SimpleNamespace(list_projects=list)
-        server = make_server(make_app(subjects, tasks, TOKEN, 1 << 20, lambda: server.should_exit))
+        app = make_app(subjects, tasks, TOKEN, 1 << 20, lambda: server.should_exit, lambda _: None)
+        server = make_server(app)
         serving = asyncio.create_task(server.serve([listener]))
         streams = []
 
