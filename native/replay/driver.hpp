@@ -154,6 +154,10 @@ class Driver {
   // `at`: where it has to be, as in the capture; anything else is an error then. That range is still held.
   virtual core::Result<std::unique_ptr<Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t> at) = 0;
+  // Overwrites what earlier kernels may have left in registers and in memory of work-groups and work-items, with something else
+  // each time. Comes before every run, and is in none of their times. Does nothing where the device itself does so.
+  // `stays_warm`: what has to go through a cache for that is left as it is.
+  virtual core::Result<void> scrub(const Code&, bool /*stays_warm*/) { return {}; }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;
   // Runs the kernel and waits for it. Or does not wait, and the time is not known yet: what is sent, restored and

@@ -255,8 +255,9 @@ Result<void> Engine::run_all() {
     for (Candidate& candidate : m_candidates) {
       const bool counts = i >= m_options.warmup;
       const bool judges = counts && m_options.timed && m_options.compare;
-      if (Result<void> ran = judges ? run_ahead(candidate) : Result<void>(); !ran) return ran;
-      if (Result<void> ran = run_once(candidate, counts); !ran) return ran;
+      const Result<bool> ahead = judges ? run_ahead(candidate) : Result<bool>(false);
+      if (!ahead) return ahead.error();
+      if (Result<void> ran = run_once(candidate, counts, ahead.value()); !ran) return ran;
       if (!judges) continue;
       if (Result<void> judged = judge(candidate); !judged) return judged;
     }
@@ -276,7 +277,8 @@ Result<void> Engine::take_times() {
   return {};
 }
 
-Result<void> Engine::run_once(Candidate& candidate, bool counts) {
+Result<void> Engine::run_once(Candidate& candidate, bool counts, bool follows) {
+  if (Result<void> scrubbed = m_driver.scrub(*candidate.code, follows); !scrubbed) return scrubbed;
   if (!m_is_fresh) {
     if (Result<void> restored = m_driver.restore_saved(); !restored) return restored;
   }

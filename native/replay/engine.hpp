@@ -136,8 +136,10 @@ class Engine {
   core::Result<MovedVariables::Contents> variables_of(const Code& code);
   core::Result<void> save_write_set();
   core::Result<void> run_all();
-  core::Result<void> run_once(Candidate& candidate, bool counts);
-  core::Result<void> run_ahead(Candidate& candidate);
+  // `follows`: it comes directly behind another run, which has warmed the caches.
+  core::Result<void> run_once(Candidate& candidate, bool counts, bool follows = false);
+  // Whether there was one.
+  core::Result<bool> run_ahead(Candidate& candidate);
   core::Result<void> take_times();
   core::Result<void> finish(Candidate& last);
   core::Result<Comparison> compare(const Candidate& last);

@@ -21,11 +21,13 @@ constexpr std::uint64_t k_not_kept = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
 // Behind a judged run the device has rested, and its cache holds what was compared. In a program a kernel mostly follows
-// another one at once. So it runs once more without a time, directly before the run that is timed.
-Result<void> Engine::run_ahead(Candidate& candidate) {
+// another one at once. So it runs once more without a time, directly before the run that is timed. Between the two, the state is
+// put back, and what the first left in registers and shared memory is overwritten: none of this is in the time.
+Result<bool> Engine::run_ahead(Candidate& candidate) {
   const bool matters = !m_options.flush_cache && !m_driver.opened().is_software;
-  if (m_judged == nullptr || !matters || m_between_judgements > k_longest_run_ahead) return {};
-  return run_once(candidate, false);
+  if (m_judged == nullptr || !matters || m_between_judgements > k_longest_run_ahead) return false;
+  if (Result<void> ran = run_once(candidate, false); !ran) return ran.error();
+  return true;
 }
 
 // Most runs leave what the first one did, and only that is compared with the golden state: the device itself, or a copy in

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
-from nvidia_gpu import architecture
+from device_programs import link_device_code
 
 MIB = 1 << 20
-LINKED = Path(__file__).parent / "linked"
 
 
 def replay(kc, capture, *options):
@@ -60,20 +57,7 @@ def test_a_comparison_has_the_floor_beside_both_times(kc, built):
 def test_work_behind_what_is_timed_has_no_impossible_time(kc, built):
     """A kernel that only launches the one that works: its own time is a few microseconds."""
     capture = kc.capture("fill", built["fills"], 1024)
-    words = ["nvcc", f"-arch={architecture()}", "-rdc=true"]
-    subprocess.run(
-        [*words, "-c", LINKED / "fills_behind.cu", "-o", kc.folder / "behind.o"], check=True, timeout=120
-    )
-    link = [
-        *words,
-        "-dlink",
-        "-cubin",
-        kc.folder / "behind.o",
-        "-lcudadevrt",
-        "-o",
-        kc.folder / "behind.cubin",
-    ]
-    subprocess.run(link, check=True, timeout=120)
+    link_device_code("fills_behind", kc.folder / "behind.cubin")
     done = kc.run(
         "kc-replay", capture, "--compare", "behind.cubin", "--warmup", 3, "--iterations", 11, "--json"
     )

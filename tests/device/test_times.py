@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from device_programs import link_device_code
 
 EXPECTED_NS = {"takes_200_us": 200_000, "takes_1000_us": 1_000_000}
 # The clock that the kernels look at ticks every microsecond on some GPUs.
@@ -56,6 +57,17 @@ def test_a_comparison_gives_each_of_the_two_its_own_times(kc, built, variant, va
     assert told["comparison"]["ratio"] == pytest.approx(variant_ns / baseline_ns, rel=SLACK)
 
 
+@pytest.mark.parametrize("stream", ["0", "cudaStreamTailLaunch", "cudaStreamFireAndForget"])
+def test_what_a_kernel_launches_is_waited_for_and_timed(kc, built, stream):
+    """The variant's own kernel ends at once; the one that it launches writes, 200 us later."""
+    capture = kc.capture("takes_200_us", built["known_times"])
+    variant = kc.folder / "behind.cubin"
+    link_device_code("spins_behind", variant, f"-DSTREAM={stream}")
+    kc.ok("kc-validate", capture, "--variant", variant)
+    told = json.loads(kc.ok("kc-replay", capture, "--compare", variant, "--iterations", 9, "--json").out)
+    assert told["timing"]["median_ns"] > 200_000
+
+
 @pytest.mark.alone
 def test_an_evaluation_ranks_variants_by_their_times(kc, built):
     capture = kc.capture("takes_200_us", built["known_times"])
@@ -68,7 +80,11 @@ def test_an_evaluation_ranks_variants_by_their_times(kc, built):
     assert longer["captured_ns"] == pytest.approx(200_000, rel=SLACK)
 
 
-def test_a_kernel_is_slower_behind_a_flushed_cache(kc, built):
-    """On an H200 3.3 and 7.4 us; by less where the cache is too small for what it reads."""
-    capture = kc.capture("sum", built["cached_reads"])
+@pytest.mark.parametrize("program", ["cached_reads", "persisting_reads"])
+def test_a_kernel_is_slower_behind_a_flushed_cache(kc, built, program):
+    """On an H200 3.3 and 7.4 us; by less where the cache is too small for what it reads.
+
+    What a run wanted to persist in the cache does not outlive it.
+    """
+    capture = kc.capture("sum", built[program])
     assert median_ns(kc, capture, "--flush-cache") > 1.3 * median_ns(kc, capture)

@@ -6,6 +6,7 @@ Tests build what is not there yet, one by one. tests/device/run.sh starts this b
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 from nvidia_gpu import architecture
@@ -23,6 +24,17 @@ def device_build(name: str) -> Build:
     needs = re.search(r"^// nvcc: (.*)", source.read_text(), re.MULTILINE)
     flags = (f"-{form}",) if form else tuple(needs[1].split() if needs else ())
     return Build(Program(source), architecture(), "O2", flags=flags)
+
+
+def link_device_code(name: str, to: Path, *flags: str) -> None:
+    """Make a cubin of tests/device/linked/NAME.cu that launches kernels itself, by CUDA's device runtime."""
+    words = ["nvcc", f"-arch={architecture()}", "-rdc=true"]
+    middle = to.with_suffix(".o")
+    for step in (
+        [*words, *flags, "-c", DEVICE / f"linked/{name}.cu", "-o", middle],
+        [*words, "-dlink", "-cubin", middle, "-lcudadevrt", "-o", to],
+    ):
+        subprocess.run(step, check=True, timeout=120)
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ using core::ErrorCode;
 using core::Result;
 
 constexpr std::uint32_t k_shared_without_asking = 48 * 1024;
+// The next kernel in a stream begins a microsecond behind a kernel, or when the host has launched it.
+constexpr std::uint64_t k_longest_gap_ns = 10'000;
 
 }  // namespace
 
@@ -26,6 +28,7 @@ struct CudaDriver::LoadedCode final : replay::Code {
   CUfunction function = nullptr;
   std::uint32_t shared_bytes = 0;        // without those that a launch adds
   std::uint32_t parameter_bytes = 0;
+  std::uint64_t local_bytes = 0;         // of a thread
 
   [[nodiscard]] std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const override {
     CUdeviceptr address = 0;
@@ -198,6 +201,9 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   int shared_bytes = 0;
   driver().cuFuncGetAttribute(&shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, code->function);
   code->shared_bytes = static_cast<std::uint32_t>(shared_bytes);
+  int local_bytes = 0;
+  driver().cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, code->function);
+  code->local_bytes = static_cast<std::uint64_t>(std::max(local_bytes, 0));
   for (std::size_t i = 0; driver().cuFuncGetParamInfo != nullptr; ++i) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
@@ -212,6 +218,12 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
     }
   }
   return std::unique_ptr<replay::Code>(std::move(code));
+}
+
+Result<void> CudaDriver::scrub(const replay::Code& code, bool stays_warm) {
+  // Lines of the cache that an earlier run wanted to stay there are like all others again. Not all GPUs have them.
+  if (driver().cuCtxResetPersistingL2Cache != nullptr) (void)driver().cuCtxResetPersistingL2Cache();
+  return m_scrub.run(m_device, stays_warm ? 0 : static_cast<const LoadedCode&>(code).local_bytes, m_stream);
 }
 
 Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Launch& launch) {
@@ -269,7 +281,8 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
   if (m_timer.is_on()) {
     const CUresult status = driver().cuLaunchKernelEx(&config, loaded.function, nullptr, extra);
     if (status != CUDA_SUCCESS) return refused("launching the kernel", status);
-    ++m_launched;
+    m_launched.push_back(&loaded);
+    if (Result<void> marked = m_scrub.mark(m_stream); !marked) return marked.error();
     return replay::Timing{0, false};
   }
   CUresult status = driver().cuEventRecord(m_before, m_stream);
@@ -284,14 +297,28 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
   return replay::Timing{static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6)};
 }
 
+// A kernel that launches others ends before they do, and CUPTI tells nothing of them. What comes next in the stream waits for them:
+// if that begins late behind each run, the time is the one until then.
 Result<std::vector<replay::Timing>> CudaDriver::times() {
   const CUresult status = driver().cuStreamSynchronize(m_stream);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
+  const std::vector<KernelTimer::Time> taken = m_timer.take();
+  const std::vector<const LoadedCode*> launched = std::exchange(m_launched, {});
+  if (taken.size() != launched.size()) {
+    return Error{ErrorCode::device, "CUPTI told the times of " + std::to_string(taken.size()) +
+                                        " kernels, and another number of them was launched"};
+  }
+  std::map<const LoadedCode*, std::uint64_t> behind;   // the least
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const auto known = behind.emplace(launched[i], taken[i].behind_ns).first;
+    known->second = std::min(known->second, taken[i].behind_ns);
+  }
   std::vector<replay::Timing> times;
-  for (const std::uint64_t duration : m_timer.take_ns()) times.push_back({duration});
-  if (times.size() == std::exchange(m_launched, 0)) return times;
-  return Error{ErrorCode::device, "CUPTI told the times of " + std::to_string(times.size()) +
-                                      " kernels, and another number of them was launched"};
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const bool goes_on = behind.at(launched[i]) > k_longest_gap_ns;
+    times.push_back({taken[i].kernel_ns + (goes_on ? taken[i].behind_ns : 0)});
+  }
+  return times;
 }
 
 Result<void> CudaDriver::flush_cache() {

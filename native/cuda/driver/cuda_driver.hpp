@@ -13,6 +13,7 @@
 #include "cuda/driver/kernel_timer.hpp"
 #include "cuda/driver/launch_settings.hpp"
 #include "cuda/driver/reservations.hpp"
+#include "cuda/driver/scrub.hpp"
 #include "replay/driver.hpp"
 #include "replay/guard.hpp"
 
@@ -42,6 +43,7 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   // A cubin has no address that could be asked for.
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t>) override;
+  core::Result<void> scrub(const replay::Code& code, bool stays_warm) override;
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
   core::Result<std::vector<replay::Timing>> times() override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
@@ -149,10 +151,11 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   std::vector<Saved> m_saved;
   std::vector<Remembered> m_remembered;
   Changed m_changed;
+  Scrub m_scrub;
   CUdeviceptr m_flush = 0;
   std::uint64_t m_flush_bytes = 0;
   KernelTimer m_timer;
-  std::size_t m_launched = 0;           // since the times of kernels were asked for
+  std::vector<const LoadedCode*> m_launched;  // since the times of kernels were asked for
 };
 
 }  // namespace kerncap::cuda

@@ -1,6 +1,6 @@
 // Makes the process fit for another replay: nothing of the last one stays on the device or at its addresses. Memory that is
 // had anew, of the device or the host, in a module or local, holds nothing of what was there before (H100, driver 580.159).
-// No call gives registers and shared memory back. What runs left there has to be overwritten in front of a run.
+// No call gives registers and shared memory back: scrub.hpp overwrites what runs left there in front of each run.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -78,6 +78,7 @@ Result<void> CudaDriver::give_back() {
 
 Result<void> CudaDriver::free_memory() {
   if (Result<void> freed = m_changed.give_back(); !freed) return freed;
+  if (Result<void> freed = m_scrub.give_back(); !freed) return freed;
   Calls gone("giving memory back");
   for (const CUmodule module : m_modules) gone(driver().cuModuleUnload(module));
   for (const Saved& saved : m_saved) gone(driver().cuMemFree_v2(saved.copy));
@@ -130,7 +131,7 @@ Result<void> CudaDriver::forget_runs() {
   m_guard = {};
   m_guarded.clear();
   m_variables.clear();
-  m_launched = 0;
+  m_launched.clear();
   m_crowded_out = false;
   Calls reset("resetting the context");
   // Local memory is the context's, and has what work-items left there. With another limit there is other memory.

@@ -9,13 +9,23 @@
 
 #include "cuda/api.hpp"
 #include "cuda/changed.hpp"
+#include "cuda/driver/scrub.hpp"
 
 namespace kerncap::cuda {
 namespace {
 
 constexpr std::size_t k_buffer_bytes = 1 << 20;
 std::mutex g_mutex;
-std::vector<std::pair<std::uint64_t, std::uint64_t>> g_taken;  // start and end
+struct Record {
+  std::uint64_t start;
+  std::uint64_t end;
+  bool is_mark;
+};
+std::vector<Record> g_taken;
+
+bool is_ours(std::string_view name) noexcept {
+  return name == k_changed_kernel || name == k_scrub_kernel || name == k_scrub_local_kernel;
+}
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, k_buffer_bytes));
@@ -28,10 +38,11 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   while (cupti().cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-    // What compares memory behind each run is no run.
-    if (kernel.name != nullptr && std::string_view(kernel.name) == k_changed_kernel) continue;
+    // What runs between runs is none.
+    const std::string_view name(kernel.name == nullptr ? "" : kernel.name);
+    if (is_ours(name)) continue;
     const std::lock_guard lock(g_mutex);
-    g_taken.emplace_back(kernel.start, kernel.end);
+    g_taken.push_back({kernel.start, kernel.end, name == k_behind_kernel});
   }
   std::free(buffer);
 }
@@ -47,13 +58,21 @@ bool KernelTimer::start() noexcept {
   return m_on;
 }
 
-std::vector<std::uint64_t> KernelTimer::take_ns() {
+std::vector<KernelTimer::Time> KernelTimer::take() {
   if (cupti().cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS) return {};
   const std::lock_guard lock(g_mutex);
-  std::sort(g_taken.begin(), g_taken.end());
-  std::vector<std::uint64_t> durations;
-  for (const auto& [start, end] : std::exchange(g_taken, {})) durations.push_back(end - start);
-  return durations;
+  std::ranges::sort(g_taken, {}, &Record::start);
+  std::vector<Time> times;
+  std::uint64_t end = 0;
+  for (const Record& record : std::exchange(g_taken, {})) {
+    if (!record.is_mark) {
+      times.push_back({record.end - record.start, 0});
+      end = record.end;
+    } else if (!times.empty() && record.start > end) {
+      times.back().behind_ns = record.start - end;
+    }
+  }
+  return times;
 }
 
 }  // namespace kerncap::cuda

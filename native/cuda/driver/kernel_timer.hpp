@@ -12,8 +12,12 @@ class KernelTimer {
   // Before the context is made. False: no CUPTI, or another tool has it.
   bool start() noexcept;
   [[nodiscard]] bool is_on() const noexcept { return m_on; }
-  // After all launches have ended: how long each took that was not asked for yet, in order.
-  [[nodiscard]] std::vector<std::uint64_t> take_ns();
+  struct Time {
+    std::uint64_t kernel_ns;
+    std::uint64_t behind_ns;                 // from its end until the mark behind it began
+  };
+  // After all launches have ended: how long each took that was not asked for yet, in order. Each has a mark behind it.
+  [[nodiscard]] std::vector<Time> take();
 
  private:
   bool m_on = false;

@@ -10,11 +10,10 @@ quoted = source.read_text(encoding="utf-8").replace('"', '\\"')
 lines = "\n".join(f'    "{line}\\n"' for line in quoted.splitlines())
 target.write_text(
     f"""// Made from {source.name}.
-#include "cuda/changed.hpp"
-
 namespace kerncap::cuda {{
 
-const char k_changed_ptx[] =
+extern const char k_{source.stem}_ptx[];
+const char k_{source.stem}_ptx[] =
 {lines};
 
 }}  // namespace kerncap::cuda
