@@ -51,6 +51,11 @@ def _is_schedule(text: str) -> bool:
     return name in ("hardware-like", "adversarial")
 
 
+def _is_clock(text: str) -> bool:
+    name, _, seed = text.partition(":")
+    return text == "steady" or (name == "jumps" and _is_number(seed, 0, MAX_SEED))
+
+
 # For each variable: whether the library accepts a value, and how messages describe those that it accepts.
 _SETTINGS: dict[str, tuple[Callable[[str], bool], str]] = {
     "TARGET": (lambda text: text in (*TARGETS, "gfx1100"), "gfx90a, gfx942 or gfx1100"),
@@ -62,6 +67,7 @@ _SETTINGS: dict[str, tuple[Callable[[str], bool], str]] = {
     "WORKERS": (lambda text: _is_number(text, 1, MAX_WORKERS), f"1 to {MAX_WORKERS}"),
     "LDS": (lambda text: text in ("hardware", *LDS_WATCH), "hardware, report or stop"),
     "SCHEDULE": (_is_schedule, "hardware-like, adversarial or adversarial:SEED"),
+    "CLOCK": (_is_clock, "steady or jumps:SEED"),
 }
 
 

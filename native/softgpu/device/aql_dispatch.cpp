@@ -109,6 +109,8 @@ AqlQueue::Start AqlQueue::start_kernel(std::uint64_t index, const aql::KernelDis
     scratch_once = properties && (*properties & aql::k_queue_scratch_once) != 0;
   }
 
+  dispatch.kernels_before = m_kernels++;
+  if (m_context.clock != nullptr) dispatch.clock_ahead_ns = m_context.clock->next_ns();
   std::shared_ptr<AccessRecord> accesses;
   if (m_context.accesses != nullptr) accesses = m_context.accesses->begin(packet.kernel_object);
   dispatch.accesses = accesses;

@@ -74,6 +74,7 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
   std::uint64_t m_traced = 0;      // packets below this index have been told to who traces
   std::deque<InFlight> m_in_flight;
   unsigned m_running = 0;          // kernels in the engine
+  std::uint64_t m_kernels = 0;     // that were started
   bool m_scratch_requested = false;  // ROCr has been asked, or told to take it back, and has not answered
   std::shared_ptr<ScratchSlots> m_scratch;
 };

@@ -69,7 +69,7 @@ Driver* Driver::make() {
 }
 
 Driver::Driver(const Settings& settings, std::shared_ptr<MemoryFile> memory)
-    : m_settings(settings), m_memory(std::move(memory)), m_svm(m_gpus), m_lds(settings.beyond_lds),
+    : m_settings(settings), m_memory(std::move(memory)), m_svm(m_gpus), m_lds(settings.beyond_lds), m_clock(settings.clock_seed),
       m_engine(settings.workers, settings.schedule) {
   for (unsigned i = 0; i < settings.gpu_count; ++i) {
     m_gpus.push_back(std::make_unique<Gpu>(i, k_first_gpu_id + i, *settings.chip));
@@ -114,7 +114,7 @@ std::uint32_t Driver::create_queue(Gpu& gpu, QueueSettings settings, bool copies
       reinterpret_cast<std::uint64_t*>(m_memory->view() + m_memory->doorbells_offset(gpu.index)) + number;
   std::atomic_ref<std::uint64_t>(*settings.doorbell).store(~std::uint64_t{0});
 
-  const QueueContext context{gpu, m_events, m_engine, m_log.get(), [this] { m_scheduler.wake(); }, m_gpus, &m_lds, m_accesses.get()};
+  const QueueContext context{gpu, m_events, m_engine, m_log.get(), [this] { m_scheduler.wake(); }, m_gpus, &m_lds, m_accesses.get(), &m_clock};
   std::shared_ptr<Queue> queue;
   if (copies) {
     queue = std::make_shared<SdmaQueue>(context, settings);

@@ -74,6 +74,7 @@ class Driver {
   std::unique_ptr<InstructionLog> m_log;
   std::unique_ptr<AccessLog> m_accesses;  // outlives m_engine, whose dispatches it records
   LdsWatch m_lds;
+  ClockJumps m_clock;
   Engine m_engine;
   Scheduler m_scheduler;
   mutable std::mutex m_mutex;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "softgpu/device/access_log.hpp"
+#include "softgpu/device/clock_jumps.hpp"
 #include "softgpu/device/events.hpp"
 #include "softgpu/device/gpu.hpp"
 #include "softgpu/device/instruction_log.hpp"
@@ -26,6 +27,7 @@ struct QueueContext {
   std::span<const std::unique_ptr<Gpu>> gpus{};  // all of the process
   LdsWatch* lds = nullptr;  // null: nobody is told of accesses beyond the LDS
   AccessLog* accesses = nullptr;  // null: nobody records them
+  ClockJumps* clock = nullptr;  // null: the host's
 };
 
 struct QueueSettings {

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "softgpu/device/clock_jumps.hpp"
+
 namespace kerncap::softgpu {
 namespace {
 
@@ -77,6 +79,10 @@ core::Result<Settings> Settings::from_environment() {
     const auto schedule = Schedule::parse(text);
     if (!schedule) return bad("KERNCAP_SOFTGPU_SCHEDULE", text, "expected hardware-like, adversarial or adversarial:SEED");
     settings.schedule = *schedule;
+  }
+
+  if (const char* text = variable("KERNCAP_SOFTGPU_CLOCK")) {
+    if (!ClockJumps::parse(text, settings.clock_seed)) return bad("KERNCAP_SOFTGPU_CLOCK", text, "expected steady or jumps:SEED");
   }
 
   const char* trace = variable("KERNCAP_SOFTGPU_TRACE");

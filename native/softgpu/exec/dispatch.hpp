@@ -47,6 +47,8 @@ struct Dispatch {
   std::uint64_t descriptor_va = 0;      // kernel_object
   std::uint64_t kernarg_va = 0;
   std::uint64_t packet_va = 0, queue_va = 0, dispatch_id = 0;  // for kernels that ask for them
+  std::uint64_t kernels_before = 0;     // in its queue
+  std::uint64_t clock_ahead_ns = 0;     // of its clocks, before CLOCK_MONOTONIC_RAW
   std::uint32_t grid[3] = {1, 1, 1};    // work-items
   std::uint16_t group[3] = {1, 1, 1};
   std::uint32_t group_segment_size_bytes = 0;    // static and dynamic LDS together

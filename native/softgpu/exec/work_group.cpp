@@ -2,20 +2,26 @@
 #include "softgpu/exec/work_group.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "softgpu/exec/launch_plan.hpp"
+#include "softgpu/memory/address_space.hpp"
+#include "softgpu/memory/host_guard.hpp"
 
 namespace kerncap::softgpu {
 namespace {
 
-// LDS and registers begin as what the last kernel left there, on hardware: dispatches take turns with these bytes, and what was
+// LDS, registers and scratch memory begin as what the last kernel left there, on hardware: dispatches take turns with these bytes, and what was
 // right by luck in one is wrong in another. The first ones of LDS are large negative numbers in integers, fp32, fp64 and bf16,
 // and NaN in fp16: a kernel that counts on zeros does not get away with it. The second are large positive ones, the third small.
-// Registers of a queue's first dispatch are zeros, as after a reset.
+// Registers and scratch memory of a queue's first dispatch are zeros, as after a reset.
 constexpr std::uint64_t k_unset_lds[] = {0xFEFE'FEFE'FEFE'FEFE, 0x7E7E'7E7E'7E7E'7E7E, 0x0101'0101'0101'0101};
 constexpr std::uint32_t k_unset_registers[] = {0, 0x7E7E'7E7E, 0xFEFE'FEFE};
 static_assert(std::size(k_unset_lds) == std::size(k_unset_registers));
+
+// Of each wave's scratch memory, what is filled: the rest takes more time than most kernels do.
+constexpr std::uint64_t k_most_filled_bytes = 64 * 4096;
 
 // LDS is given out in blocks of 128 dwords, and accesses are checked against what was given.
 constexpr std::uint32_t k_lds_granule_bytes = 512;
@@ -64,7 +70,7 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
   const std::size_t wave_count = plan.waves_of(size[0] * size[1] * size[2]);
 
   const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
-  const std::size_t turn = dispatch.dispatch_id % std::size(k_unset_lds);
+  const std::size_t turn = dispatch.kernels_before % std::size(k_unset_lds);
   Row unset;
   std::ranges::fill(unset.lane, k_unset_registers[turn]);
   m_registers.assign(rows_per_wave * wave_count, unset);
@@ -72,6 +78,8 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
   interrupt = &dispatch.interrupt;
   goes_on_beyond_lds = &dispatch.goes_on_beyond_lds;
   sync = plan.sync;
+  clock_ahead_ns = dispatch.clock_ahead_ns;
+  fill_scratch(plan);
   waves.assign(wave_count, WaveContext{});
   status.assign(wave_count, WaveStatus::ready);
   for (std::size_t i = 0; i < wave_count; ++i) {
@@ -83,6 +91,20 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
     wave.agpr = wave.vgpr + plan.kernel.vgprs;
     wave.lds = reinterpret_cast<std::byte*>(m_lds.data());
     start_wave(plan, wave, static_cast<std::uint32_t>(i * plan.lanes()), size);
+  }
+}
+
+// What is no longer mapped is a fault of the kernel when it goes there.
+void WorkGroup::fill_scratch(const LaunchPlan& plan) const {
+  if (m_slots.empty()) return;
+  const Dispatch& dispatch = plan.dispatch;
+  const std::uint64_t wanted = std::uint64_t{dispatch.private_segment_size_bytes} * plan.lanes();
+  const std::uint64_t bytes = std::min({wanted, m_scratch->bytes_per_wave(), k_most_filled_bytes});
+  const auto byte = static_cast<unsigned char>(k_unset_registers[dispatch.kernels_before % std::size(k_unset_registers)]);
+  const AddressSpace::View view(*dispatch.space);
+  for (const std::uint32_t slot : m_slots) {
+    std::byte* const memory = view.host(m_scratch->base() + slot * m_scratch->bytes_per_wave(), bytes, Rights::write);
+    if (memory != nullptr) (void)HostGuard::guarded([&] { std::memset(memory, byte, bytes); });
   }
 }
 

@@ -24,6 +24,7 @@ struct WorkGroup {
   const std::function<void(std::uint32_t m0)>* interrupt = nullptr;  // Dispatch::interrupt
   const std::function<bool(const Fault&)>* goes_on_beyond_lds = nullptr;  // Dispatch::goes_on_beyond_lds
   GlobalWaveSync* sync = nullptr;
+  std::uint64_t clock_ahead_ns = 0;  // Dispatch::clock_ahead_ns
   std::vector<WaveContext> waves;
   std::vector<WaveStatus> status;
 
@@ -44,6 +45,8 @@ struct WorkGroup {
 
  private:
   void start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint32_t first_item, const std::uint32_t (&size)[3]);
+
+  void fill_scratch(const LaunchPlan& plan) const;
 
   std::vector<Row> m_registers;
   std::vector<std::uint64_t> m_lds;

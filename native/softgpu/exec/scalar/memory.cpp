@@ -4,6 +4,7 @@
 
 #include "softgpu/exec/monotonic_clock.hpp"
 #include "softgpu/exec/scalar/ops.hpp"
+#include "softgpu/exec/work_group.hpp"
 
 namespace kerncap::softgpu::scalar {
 namespace {
@@ -62,13 +63,16 @@ Flow buffer_load(WaveContext& wave, const Instruction& instruction) noexcept {
   return load_dwords(wave, instruction, align(base + offset), static_cast<unsigned>(present));
 }
 
+// In one dispatch all waves see one clock. Between dispatches it may jump: device/clock_jumps.hpp.
+std::uint64_t clock_ns(const WaveContext& wave) noexcept { return monotonic_ns() + wave.group->clock_ahead_ns; }
+
 Flow shader_clock(WaveContext& wave, const Instruction& instruction) noexcept {
-  write(wave, instruction.dst, monotonic_ns());
+  write(wave, instruction.dst, clock_ns(wave));
   return Flow::next;
 }
 
 Flow real_time_clock(WaveContext& wave, const Instruction& instruction) noexcept {
-  write(wave, instruction.dst, monotonic_ns() / k_ns_per_real_time_tick);
+  write(wave, instruction.dst, clock_ns(wave) / k_ns_per_real_time_tick);
   return Flow::next;
 }
 
