@@ -70,6 +70,15 @@ def find_kernel_code(data: bytes, symbol: str) -> bytes | None:
     return None if name is None else data[texts[name].offset : texts[name].offset + texts[name].size]
 
 
+def find_all_code(data: bytes) -> list[bytes]:
+    """Return the instructions of all kernels and functions. Raises ArtifactError if the cubin is damaged."""
+    try:
+        sections = [each for each in read_sections(data) if each.name.startswith(_TEXT)]
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
+        raise ArtifactError(f"damaged cubin: {error}", hint="compile it again") from error
+    return [data[each.offset : each.offset + each.size] for each in sections]
+
+
 def find_embedded_ptx(data: bytes) -> bytes | None:
     """Return the PTX that a cubin was compiled from; None if it has no line information (``-lineinfo``)."""
     section = _read_section(data, ".nv_debug_ptx_txt")

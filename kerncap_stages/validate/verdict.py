@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages import __version__
+from kerncap_stages.compilers.clock_reads import find_clock_reads
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests import dump, load_as
@@ -68,6 +69,8 @@ def judge_and_publish(
         judgement = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
+    if request.code is not None:
+        judgement = judgement.note(*_explain_clock(store, capture, request.code))
     with store.begin_transaction() as transaction:
         described = None if request.code is None else store_variant(capture, request.code, transaction)
         store_reference(settings, transaction)
@@ -106,6 +109,19 @@ def _describe_origin(request: Request) -> dict[str, Any]:
         if files is None
         else tuple(BuiltFile(path=path, digest=Digest(digest)) for path, digest in files),
     }
+
+
+def _explain_clock(store: Store, capture: Capture, variant: bytes) -> list[str]:
+    """Explain that a variant reads a clock, if it does and the captured code object does not."""
+    code = extract_variant_code(variant, capture)
+    if not find_clock_reads(code) or find_clock_reads(store.get_kept(capture.code_digest)) is not False:
+        return []
+    runs = "the clock went on by seconds to days between its runs"
+    later = "what it does at another time is not known"
+    return [
+        "the variant reads a clock of the GPU, and the captured kernel does not: "
+        f"{runs if capture.device.software else later}"
+    ]
 
 
 def store_variant(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kerncap_stages.code.sass import uses_textures
+from kerncap_stages.code.sass import reads_clock, uses_textures
 
 MOVE, EXIT = 0x202, 0x94D
 
@@ -37,3 +37,21 @@ def test_masked_arrays_are_not_imported_for_it():
         "sys.exit('numpy.ma' in sys.modules)",
     )
     assert subprocess.run([sys.executable, "-c", "\n".join(lines)], check=False).returncode == 0
+
+
+def special(opcode: int, register: int) -> bytes:
+    """An instruction that reads a special register."""
+    return struct.pack("<QQ", opcode | 0x27 << 12, register << 8 | 0xFCC << 40)
+
+
+# As ptxas 13.5 writes `mov.u64 %rd1, %clock64` and `%globaltimer` for sm_75 to sm_121.
+@pytest.mark.parametrize("register", [0x50, 0x51, 0x52, 0x53])
+@pytest.mark.parametrize("opcode", [0x805, 0x919])
+def test_a_clock_that_is_read_is_found_among_others(opcode, register):
+    assert reads_clock(code(MOVE) + special(opcode, register) + code(EXIT))
+
+
+def test_other_special_registers_are_no_clocks():
+    assert not reads_clock(special(0x919, 0x21) + special(0x919, 0x43) + special(0x805, 0xFF))
+    assert not reads_clock(special(0x202, 0x50))
+    assert not reads_clock(b"")
