@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string_view>
 #include <utility>
 
@@ -71,6 +72,8 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
   m_plan = &plan;
   const char* in_place = std::getenv("KERNCAP_REPLAY_IN_PLACE");
   m_reach_devices = in_place == nullptr || std::string_view(in_place) != "0";
+  // What a kernel does at another time shows in these runs. A GPU of silicon has no such setting, and keeps its clock.
+  ::setenv("KERNCAP_SOFTGPU_CLOCK", ("jumps:" + std::to_string(std::random_device()())).c_str(), 0);
   Result<Runtime> runtime = open_runtime();
   if (!runtime) return runtime.error();
   m_runtime = runtime.value();
@@ -126,6 +129,7 @@ Result<void> HsaDriver::make_queue() {
       },
       this);
   status = m_runtime.hsa_signal_create(1, 0, nullptr, &m_done);
+  if (status == HSA_STATUS_SUCCESS) status = m_runtime.hsa_signal_create(1, 0, nullptr, &m_behind);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating a signal", status);
   return make_staging();
 }

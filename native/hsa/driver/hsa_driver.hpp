@@ -15,6 +15,7 @@
 #include "hsa/driver/machine.hpp"
 #include "hsa/driver/readable_code.hpp"
 #include "hsa/driver/runtime.hpp"
+#include "hsa/packets.hpp"
 #include "replay/driver.hpp"
 #include "replay/guard.hpp"
 
@@ -80,12 +81,15 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
   core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch,
                                              std::uint32_t private_bytes);
+  void submit(const Packet& packet);
+  core::Result<void> wait_for_kernel();
   core::Result<void> prepare_grid_barrier(const replay::Launch& launch);
   core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
   core::Result<void> copy(bool to_saved);
   core::Result<void> make_staging();
   core::Result<void> settle();          // waits for all transfers
   core::Result<void> settle(std::size_t buffer);
+  // `what` has failed where the signal is negative; null: whoever waits looks at that.
   core::Result<void> wait_for(hsa_signal_t done, const char* what);
   // What the device said when it stopped; empty while all is well.
   [[nodiscard]] std::string fault() const;
@@ -99,7 +103,8 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   const replay::Plan* m_plan = nullptr;
   const ReplayDevice* m_device = nullptr;       // runs the kernel
   hsa_queue_t* m_queue = nullptr;
-  hsa_signal_t m_done{};
+  hsa_signal_t m_done{};                        // of a dispatch, which can reach it
+  hsa_signal_t m_behind{};                      // of the packet behind, which does not exist before
   std::byte* m_kernarg = nullptr;
   std::size_t m_kernarg_room = 0;
   std::unique_ptr<replay::Code> m_grid_barrier;  // for cooperative launches, once there was one

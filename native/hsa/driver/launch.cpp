@@ -65,14 +65,32 @@ Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const 
   packet.kernel_object = loaded.kernel_object;
   packet.kernarg_address = m_kernarg;
   packet.completion_signal = m_done;
-  const std::uint64_t index = m_runtime.hsa_queue_add_write_index_relaxed(m_queue, 1);
-  publish(static_cast<Packet*>(m_queue->base_address)[index & (m_queue->size - 1)], to_packet(packet));
-  m_runtime.hsa_signal_store_screlease(m_queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
-  if (Result<void> done = wait_for(m_done, "the dispatch"); !done) return done.error();
+  submit(to_packet(packet));
+  if (Result<void> done = wait_for_kernel(); !done) return done.error();
   if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
   hsa_amd_profiling_dispatch_time_t time{};
   m_runtime.hsa_amd_profiling_get_dispatch_time(m_device->agent, m_done, &time);
   return replay::Timing{time.end - time.start};
+}
+
+void HsaDriver::submit(const Packet& packet) {
+  const std::uint64_t index = m_runtime.hsa_queue_add_write_index_relaxed(m_queue, 1);
+  publish(static_cast<Packet*>(m_queue->base_address)[index & (m_queue->size - 1)], packet);
+  m_runtime.hsa_signal_store_screlease(m_queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
+}
+
+// A kernel finds its packet, and the packet's signal, by its dispatch pointer: it can tell that it has ended, and go on. A packet
+// that comes into the queue only then, and waits for the kernel, tells the truth, and so do the time stamps behind it. The packet
+// processor takes one from the kernel's signal whatever the kernel wrote there.
+Result<void> HsaDriver::wait_for_kernel() {
+  Result<void> done = wait_for(m_done, nullptr);
+  if (!done) return done;
+  m_runtime.hsa_signal_store_relaxed(m_behind, 1);
+  submit(barrier({}, m_behind));
+  done = wait_for(m_behind, "the packet behind the dispatch");
+  if (!done || m_runtime.hsa_signal_load_scacquire(m_done) == 0) return done;
+  return Error{ErrorCode::device, "the kernel wrote to the completion signal of its own dispatch: it tells that it has ended "
+                                  "before it has"};
 }
 
 // HIP does the same before each cooperative launch. Code that grid.sync() compiles to counts one arrival for each work-group.

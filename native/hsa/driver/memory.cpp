@@ -180,7 +180,7 @@ Result<void> HsaDriver::wait_for(hsa_signal_t done, const char* what) {
                                                HSA_WAIT_STATE_BLOCKED);
     if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
   }
-  if (left < 0) return Error{ErrorCode::device, std::string(what) + " failed"};
+  if (left < 0 && what != nullptr) return Error{ErrorCode::device, std::string(what) + " failed"};
   return {};
 }
 
