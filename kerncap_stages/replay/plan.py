@@ -63,6 +63,8 @@ class PlanFiles:
     # In guarded runs, which are wanted unless it is None: what can be written beside the captured write set.
     opened: tuple[tuple[int, int], ...] | None = None
     guarded_states: frozenset[int] = frozenset()  # numbers of the states with a guarded run
+    # Seeds of the order in which the device takes waves from these states, by their numbers.
+    state_orders: Mapping[int, int] = field(default_factory=dict)
 
 
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
@@ -201,6 +203,8 @@ def _write_states(regions: Sequence[Region], files: PlanFiles) -> Iterator[str]:
     index_of = {region.base_address: index for index, region in enumerate(regions)}
     for number, state in enumerate(files.states):
         yield "state guarded" if number in files.guarded_states else "state"
+        if number in files.state_orders:
+            yield f"order {files.state_orders[number]}"
         yield from (f"change {index_of[base]} {_write_digest(pre)}" for base, pre in state.items())
 
 

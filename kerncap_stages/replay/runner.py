@@ -66,6 +66,7 @@ class Repeats:
     kept: how many runs that differ from the first are dumped, into ``differing_1`` and so on.
     restore_all: restore the whole state between runs, not only what the captured kernel writes.
     guard: guarded runs follow these, as many.
+    order: seed of another order of waves, in which a software GPU makes every second of these runs.
     """
 
     count: int
@@ -74,6 +75,7 @@ class Repeats:
     restore_all: bool = True
     unsettled: int = 0
     guard: Guard | None = None
+    order: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class ReplayRequest:
     # Their outputs are dumped into ``state_1`` and so on.
     states: tuple[Mapping[int, MemoryRef], ...] = ()
     guarded_states: frozenset[int] = frozenset()  # numbers of those that have a guarded run, too
+    state_orders: Mapping[int, int] = field(default_factory=dict)  # as in PlanFiles
     states_within_ms: int | None = None  # leave them out if the first run takes longer
     timed: bool = True  # with the device's clock
     # Accesses that the software GPU records; None: those of the first run of each kernel that is timed.
@@ -141,6 +144,7 @@ def replay_capture(
         only_gpu = None if request.devices else choose_only_gpu(capture)
         devices = request.devices if only_gpu is None else {capture.dispatch.device_index: 0}
         files = PlanFiles(baseline, to_load, facts, devices, states=request.states, shape=shape)
+        files = replace(files, state_orders=request.state_orders)
         if request.repeats is not None and request.repeats.guard is not None:
             opened = request.repeats.guard.opened
             files = replace(files, opened=opened, guarded_states=request.guarded_states)
@@ -272,6 +276,8 @@ def _make_arguments(request: ReplayRequest) -> list[str]:
         words += ["--unsettled-repeats", str(request.repeats.unsettled)]
         words += ["--keep-differing", str(request.repeats.kept)]
         words += ["--restore-all"] if request.repeats.restore_all else []
+        if request.repeats.order is not None:
+            words += ["--order", str(request.repeats.order)]
     if request.states_within_ms is not None:
         words += ["--states-within-ms", str(request.states_within_ms)]
     return words

@@ -160,6 +160,8 @@ class Driver {
   virtual core::Result<void> scrub(const Code&, bool /*stays_warm*/) { return {}; }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;
+  // In which order the device takes waves in runs from now on: as the seed says, or as it always does. A real one cannot choose.
+  virtual void choose_order(std::optional<std::uint64_t>) {}
   // Runs the kernel and waits for it. Or does not wait, and the time is not known yet: what is sent, restored and
   // launched next comes behind it, so that the device never rests in between, and times() tells.
   virtual core::Result<Timing> launch(Code& code, const Launch& launch) = 0;

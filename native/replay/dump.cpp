@@ -81,8 +81,11 @@ Result<void> Engine::repeat(Candidate& candidate) {
     // One there is always: what is right only once shows in it.
     if (i > 0 && !has_more && !goes_on) break;
     m_progress.tell("repeat", i, m_options.repeats);
+    // The first is one of them: there may be no other.
+    if (m_options.order && i % 2 == 0) m_driver.choose_order(*m_options.order + i);
     Result<void> ran = run_once(candidate, false);
     if (ran) ran = take_times();
+    m_driver.choose_order(std::nullopt);
     if (!ran) return m_faulted ? Error{ran.error().code, "once more from the same state, " + ran.error().message} : ran.error();
     if (Result<void> collected = candidate.variables->collect(); !collected) return collected;
     const Result<bool> differs = repeats.differs();

@@ -39,6 +39,7 @@ struct Options {
   std::uint64_t unsettled_repeats = 0;    // so many in all while the variant's own variables change from run to run
   std::uint64_t keep_differing = 1;       // of those that leave something else, so many are dumped
   std::uint64_t states_within_ms = ~std::uint64_t{0};  // further states are left out where the first run takes longer
+  std::optional<std::uint64_t> order = {};  // of waves, as a seed: in every second further run, where the device lets us choose
   bool restore_all = false;               // between runs, whatever the captured kernel writes
   bool timed = true;                      // whether anybody wants to know how long a run takes
   std::string dump_folder;

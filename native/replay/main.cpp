@@ -31,7 +31,7 @@ constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES]%s [--no-verify]\n"
     "       [--repeats N] [--repeat-ms MS] [--unsettled-repeats N] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
-    "       [--states DIR] [--states-within-ms MS] [--parent PID] [--progress FILE]\n"
+    "       [--order SEED] [--states DIR] [--states-within-ms MS] [--parent PID] [--progress FILE]\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
     "       kc-replay-<back end> --keep DEVICE         the same for one replay after the other\n"
     "       kc-replay-<back end> --keep-timed DEVICE   the same for replays that are timed\n"
@@ -79,6 +79,7 @@ bool parse(int argc, char** argv, const Driver& driver, std::string& plan, Optio
     else if (word == "--repeat-ms" && number(value, options.repeat_ms)) ++i;
     else if (word == "--unsettled-repeats" && number(value, options.unsettled_repeats)) ++i;
     else if (word == "--keep-differing" && number(value, options.keep_differing)) ++i;
+    else if (word == "--order" && number(value, options.order.emplace())) ++i;
     else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
     else if (word == "--states-within-ms" && number(value, options.states_within_ms)) ++i;
     else if (word == "--parent" && number(value, options.parent)) ++i;

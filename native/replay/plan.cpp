@@ -49,6 +49,7 @@ class Parser {
     else if (what == "region") region(words);
     else if (what == "written") written(words);
     else if (what == "state") { m_plan.states.emplace_back().guarded = text == "state guarded"; return true; }
+    else if (what == "order") order(words);
     else if (what == "guard") { m_plan.guarded = true; return true; }
     else if (what == "open") { const std::uint64_t base = words.number(); m_plan.open.push_back({base, words.number()}); }
     else if (what == "change") change(words);
@@ -118,6 +119,11 @@ class Parser {
     words.ok = words.ok && index < m_plan.regions.size() &&
                range.offset + range.bytes <= m_plan.regions[index].bytes;
     if (words.ok) m_plan.regions[index].written.push_back(range);
+  }
+  void order(PlanLine& words) {
+    const std::uint64_t seed = words.number();
+    words.ok = words.ok && !m_plan.states.empty();
+    if (words.ok) m_plan.states.back().order = seed;
   }
   void change(PlanLine& words) {
     const std::uint64_t index = words.number();

@@ -24,6 +24,7 @@
 //             | "written" region offset bytes         a part of a region that the kernel changed
 //             | "state" ["guarded"]                   another state to run from, in the same process, behind the captured one;
 //                                                   guarded: also in guarded runs
+//             | "order" seed                          in which the device takes waves from the last "state", where it lets us
 //             | "change" region memory                what a region holds in the last "state"; the others are as captured
 //             | "guard"                               further runs, in which memory may not be written: guard.hpp
 //             | "open" address bytes                  what may be written in these, beside what the captured kernel changed
@@ -133,6 +134,7 @@ struct State {
   };
   std::vector<Change> changes;
   bool guarded = false;
+  std::optional<std::uint64_t> order = {};      // of waves, as a seed
 };
 
 struct LaunchShape {

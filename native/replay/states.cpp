@@ -22,8 +22,10 @@ Result<void> Engine::run_states(Candidate& candidate) {
     // What a repeat is compared with takes the same place on the device.
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered;
     m_is_fresh = true;
+    m_driver.choose_order(state.order);
     Result<void> ran = run_once(candidate, false);
     if (ran) ran = take_times();
+    m_driver.choose_order(std::nullopt);
     if (!ran) return m_faulted ? Error{ran.error().code, "from another state, " + ran.error().message} : ran.error();
     if (Result<void> looked = m_unchanged.look(); !looked) return looked;
     if (Result<void> collected = candidate.variables->collect(); !collected) return collected;

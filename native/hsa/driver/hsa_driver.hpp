@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t> at) override;
+  void choose_order(std::optional<std::uint64_t> seed) override;
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& captured) override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
   core::Result<void> restore_saved() override;

@@ -1,4 +1,6 @@
 // Dispatches of the HSA driver: a packet of its own, or HIP's launch.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -17,6 +19,12 @@ using core::Result;
 constexpr std::size_t k_least_kernarg_bytes = 4096;
 
 }  // namespace
+
+// The software GPU is in this process.
+void HsaDriver::choose_order(std::optional<std::uint64_t> seed) {
+  static const auto choose = reinterpret_cast<void (*)(const std::uint64_t*)>(::dlsym(RTLD_DEFAULT, "kerncap_softgpu_choose_order"));
+  if (choose != nullptr) choose(seed ? &*seed : nullptr);
+}
 
 Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& captured) {
   if (Result<void> settled = settle(); !settled) return settled.error();

@@ -48,6 +48,8 @@ class Driver {
   [[nodiscard]] EventTable& events() noexcept { return m_events; }
   [[nodiscard]] SvmRanges& svm() noexcept { return m_svm; }
   [[nodiscard]] Scheduler& scheduler() noexcept { return m_scheduler; }
+  // Whose turn it is in dispatches from now on. Null: as the settings say.
+  void choose_schedule(const Schedule* schedule) { m_engine.choose_schedule(schedule != nullptr ? *schedule : m_settings.schedule); }
 
   // File descriptors; -1 and errno.
   [[nodiscard]] int open_device(DeviceNode node, int flags) noexcept;

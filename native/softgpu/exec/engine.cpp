@@ -42,6 +42,8 @@ void Engine::submit(Dispatch dispatch, Callback done) {
   done(outcome);
 }
 
+void Engine::choose_schedule(const Schedule& schedule) { m_state->choose(schedule); }
+
 void Engine::abort(const void* owner) {
   m_state->abort_where([owner](const RunningDispatch& running) { return running.plan().dispatch.owner == owner; });
 }

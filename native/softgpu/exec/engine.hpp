@@ -31,6 +31,9 @@ class Engine {
   // with a fault and `refusal`.
   void submit(Dispatch dispatch, Callback done);
 
+  // Of dispatches from now on.
+  void choose_schedule(const Schedule& schedule);
+
   // Stops the owner's dispatches at the next slice end and returns when none of them runs any more; each has called
   // back, `aborted`. Not to be called from a callback.
   void abort(const void* owner);

@@ -36,6 +36,11 @@ void EngineState::start_workers() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void EngineState::choose(const Schedule& schedule) {
+  const std::lock_guard lock(m_mutex);
+  m_schedule = schedule;
+}
+
 void EngineState::submit(LaunchPlan plan, Engine::Callback done) {
   const std::uint64_t groups = plan.group_count;
   {
@@ -45,7 +50,7 @@ void EngineState::submit(LaunchPlan plan, Engine::Callback done) {
     // In another order the first work-groups may wait for later ones, which hardware never starts after them.
     if (m_schedule.is_adversarial) plan.max_resident_groups = plan.group_count;
     m_dispatches.push_back(
-        std::make_shared<RunningDispatch>(std::move(plan), std::move(done), ++m_submitted, monotonic_ns()));
+        std::make_shared<RunningDispatch>(std::move(plan), std::move(done), m_schedule, ++m_submitted, monotonic_ns()));
     m_version.fetch_add(1, std::memory_order_acq_rel);
   }
   if (groups < m_worker_count) {

@@ -30,7 +30,8 @@ class EngineState {
   // Stops the dispatches that are meant, and waits until they have called back and are gone.
   void abort_where(const std::function<bool(const RunningDispatch&)>& condition);
 
-  [[nodiscard]] const Schedule& schedule() const noexcept { return m_schedule; }
+  // Of dispatches from now on.
+  void choose(const Schedule& schedule);
 
   // For workers. The version grows whenever a dispatch comes or goes.
   [[nodiscard]] std::uint64_t version() const noexcept { return m_version.load(std::memory_order_acquire); }
@@ -44,8 +45,8 @@ class EngineState {
   void start_workers();
 
   const unsigned m_worker_count;
-  const Schedule m_schedule;
   std::mutex m_mutex;
+  Schedule m_schedule;
   std::condition_variable m_changed;   // workers wait here
   std::condition_variable m_finished;  // abort_where() waits here
   std::atomic<std::uint64_t> m_version{0};

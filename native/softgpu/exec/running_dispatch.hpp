@@ -8,18 +8,22 @@
 
 #include "softgpu/exec/engine.hpp"
 #include "softgpu/exec/launch_plan.hpp"
+#include "softgpu/exec/schedule.hpp"
 
 namespace kerncap::softgpu {
 
 class RunningDispatch {
  public:
-  RunningDispatch(LaunchPlan plan, Engine::Callback done, std::uint64_t serial, std::uint64_t begin_ns)
-      : m_plan(std::move(plan)), m_done(std::move(done)), m_serial(serial), m_unended(m_plan.group_count) {
+  RunningDispatch(LaunchPlan plan, Engine::Callback done, const Schedule& schedule, std::uint64_t serial, std::uint64_t begin_ns)
+      : m_plan(std::move(plan)), m_done(std::move(done)), m_schedule(schedule), m_serial(serial), m_unended(m_plan.group_count) {
     m_outcome.begin_ns = begin_ns;
   }
 
   // Grows from dispatch to dispatch of the engine.
   [[nodiscard]] std::uint64_t serial() const noexcept { return m_serial; }
+  [[nodiscard]] const Schedule& schedule() const noexcept { return m_schedule; }
+  // What makes its order another one than that of other dispatches with the same seed.
+  [[nodiscard]] std::uint64_t order() const noexcept { return m_schedule.counts_dispatches ? m_serial : 0; }
 
   [[nodiscard]] const LaunchPlan& plan() const noexcept { return m_plan; }
   [[nodiscard]] bool stopped() const noexcept { return m_stopped.load(std::memory_order_acquire); }
@@ -79,6 +83,7 @@ class RunningDispatch {
 
   LaunchPlan m_plan;
   Engine::Callback m_done;
+  Schedule m_schedule;
   std::uint64_t m_serial;
   std::atomic<std::uint64_t> m_next{0}, m_resident{0};
   std::atomic<std::uint64_t> m_unended;

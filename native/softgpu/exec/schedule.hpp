@@ -19,6 +19,7 @@ namespace kerncap::softgpu {
 struct Schedule {
   bool is_adversarial = false;
   std::uint64_t seed = 0;
+  bool counts_dispatches = true;  // each dispatch has another order; else the seed alone says it
 
   // "hardware-like", "adversarial" or "adversarial:SEED"; nothing for anything else.
   [[nodiscard]] static std::optional<Schedule> parse(std::string_view text) noexcept;

@@ -121,11 +121,11 @@ bool Worker::admit_from(const std::shared_ptr<RunningDispatch>& dispatch) {
     m_spare.push_back(std::move(group));
     return false;
   }
-  const Schedule& schedule = m_engine.schedule();
-  group_index = schedule.group_at(dispatch->serial(), group_index, dispatch->plan().group_count);
+  const Schedule& schedule = dispatch->schedule();
+  group_index = schedule.group_at(dispatch->order(), group_index, dispatch->plan().group_count);
   group->start(dispatch->plan(), group_index, *m_lent);
   Resident& resident = m_residents.emplace_back(dispatch, std::move(group), &code_for(*dispatch));
-  resident.turns.start(schedule, dispatch->serial(), group_index, resident.group->waves.size());
+  resident.turns.start(schedule, dispatch->order(), group_index, resident.group->waves.size());
   return true;
 }
 

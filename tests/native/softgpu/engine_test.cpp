@@ -188,6 +188,12 @@ void test_adversarial_order_runs_each_work_group_once() {
   Engine engine(2, *Schedule::parse("adversarial:5"));
   test_barrier_orders_the_waves_of_a_work_group(engine);
   test_work_groups_wait_for_each_other<false>(engine);
+  Engine chosen(2);
+  for (const Schedule& schedule : {Schedule{.is_adversarial = true, .seed = 5, .counts_dispatches = false}, Schedule{}}) {
+    chosen.choose_schedule(schedule);
+    test_barrier_orders_the_waves_of_a_work_group(chosen);
+    test_work_groups_wait_for_each_other<false>(chosen);
+  }
 }
 
 void test_abort_ends_a_kernel_that_never_would(Engine& engine, std::span<const std::uint32_t> code) {
