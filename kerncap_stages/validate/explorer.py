@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,15 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
+from kerncap_stages.validate.compare.scaled_bounds import count_special
 from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
-from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, find_variable_ranges
+from kerncap_stages.validate.perturb.start import (
+    MAX_CHANGED_BYTES,
+    Start,
+    can_put_back,
+    find_variable_ranges,
+)
 from kerncap_stages.validate.perturb.states import (
     EVERYWHERE,
     LIGHT_PAIRS,
@@ -35,7 +41,6 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
-    from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.request import JudgeSettings
     from kerncap_stages.validate.speculation import Speculation
 
@@ -68,15 +73,20 @@ class Explorer:
         settings: JudgeSettings,
         baselines: Baselines,
         arguments: Sequence[Pointer],
+        replays: Speculation | None = None,
         seed: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """``arguments``: those that are pointers. ``seed``: of fresh values; None: there are none."""
+        """``arguments``: those that are pointers. ``replays`` begins replays before somebody asks for them.
+
+        seed: of fresh values; None: there are none.
+        """
         self._store = store
         self._capture = capture
         self._settings = settings
         self._baselines = baselines
         self._arguments = tuple(arguments)
+        self._replays = replays
         self._seed = seed
         self._limits = limits or Limits()
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
@@ -116,8 +126,26 @@ class Explorer:
             beside = next(self._make_joint_trials(unreached), None)
         parts = [(region, self.find_parts(region)) for region in inputs]
         return FreshInputs(
-            self._baselines, parts, beside, is_exact=self._settings.bounds.is_exact, seed=self._seed or 0
+            self._baselines,
+            parts,
+            beside,
+            self._begin_together,
+            partial(count_special, self._store),
+            is_exact=self._settings.bounds.is_exact,
+            seed=self._seed or 0,
         )
+
+    def _begin_together(self, starts: Sequence[Start]) -> None:
+        """Begin replays of the captured kernel, in one process where its memory can change between runs."""
+        if self._replays is None:
+            return
+        is_small = can_put_back(self._capture)
+        together = [start for start in starts if is_small and start.changes is not None]
+        for start in starts:
+            if len(together) < 2 or start not in together:
+                self._replays.begin(start, None)
+        if len(together) > 1:
+            self._replays.begin_further(Start(self._store, self._capture), together, None)
 
     def find_parts(self, region: Region) -> tuple[Span, ...]:
         """Cut a region into parts whose elements have one type."""
@@ -158,7 +186,6 @@ class Explorer:
 
     def speculate(
         self,
-        replays: Speculation,
         captured: Start,
         variant: Path,
         repeats: Repeats | None,
@@ -169,7 +196,8 @@ class Explorer:
         repeats: of the run from the captured state. again: of runs from perturbed ones; None if these states
         are too large to be put back between runs.
         """
-        if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
+        size_bytes = sum(region.size_bytes for region in self._capture.regions)
+        if self._replays is None or size_bytes > MAX_BYTES_AT_ONCE:
             return
         is_software = self._capture.device.software
         in_turn: list[Start] = []
@@ -185,8 +213,8 @@ class Explorer:
             start = self._baselines.start_from(trial)
             if kept is None:
                 of_captured_kernel.append(start)
-                if not is_software:
-                    replays.expect()
+                if not is_software and len(of_captured_kernel) == 1:
+                    self._replays.expect()
                 if not region.written:
                     continue
             elif all(state.base_address != region.base_address for state in kept.outputs):
@@ -194,25 +222,36 @@ class Explorer:
             if again is not None and start.changes is not None:
                 in_turn.append(start)
             elif kept is not None or not is_software:
-                replays.begin(start, variant, again)
+                self._replays.begin(start, variant, again)
         has_fresh = self._seed is not None and bool(self.inputs[0])
-        known = self.fresh.found_start if has_fresh else None
-        fresh = known or (self.fresh.guess_start() if has_fresh else None)
+        known = self.fresh.found if has_fresh else None
+        fresh = known.start if known else (self.fresh.guess_start() if has_fresh else None)
         if fresh is not None:
-            both = [fresh, self.fresh.choose_few(fresh)]
+            all_fresh = [fresh, *self.fresh.choose_others(fresh)]
             if known is None:
-                of_captured_kernel += both
+                of_captured_kernel += all_fresh
             if (in_turn or is_software) and again is not None and fresh.changes is not None:
-                in_turn += both
+                in_turn += all_fresh
         if not is_software:
-            for start in of_captured_kernel:
-                replays.begin(start, None)
+            self._begin_together(of_captured_kernel)
         if in_turn:
-            replays.begin_in_turn(captured, in_turn, variant, repeats)
+            self._replays.begin_in_turn(captured, in_turn, variant, repeats)
         if is_software and in_turn:
             # Two replays at once slow each other down there: the variant's comes first.
-            for start in of_captured_kernel:
-                replays.begin(start, None)
+            self._begin_together(of_captured_kernel)
+
+    def begin_turns(
+        self, captured: Start, found: Sequence[BaselineRun], variant: Path, again: Repeats | None
+    ) -> None:
+        """Begin runs of a variant from states with fresh values in one process, unless that was done before.
+
+        again: as for ``speculate``.
+        """
+        starts = [each.start for each in found]
+        if self._replays is None or again is None or any(start.changes is None for start in starts):
+            return
+        if starts and not any(self._replays.has_begun(start, variant) for start in starts):
+            self._replays.begin_further(captured, starts, variant, again.order)
 
     def find_baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> BaselineRun | None:
         """Replay the captured kernel from a state with a region perturbed, as strongly as it still completes.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
@@ -31,6 +32,8 @@ class FreshInputs:
         baselines: Baselines,
         inputs: Sequence[tuple[Region, tuple[Span, ...]]],
         beside: Sequence[Trial] | None,
+        begin: Callable[[Sequence[Start]], None],
+        count_special: Callable[[MemoryRef, Sequence[Span]], int],
         *,
         is_exact: bool,
         seed: int,
@@ -38,23 +41,29 @@ class FreshInputs:
         """``inputs``: with the parts whose elements have one type.
 
         beside: perturbations of memory that no known pointer leads to, for the same state; None: none.
+        begin: begins replays of the captured kernel. count_special: counts NaNs and infinities in memory.
         is_exact: whether outputs must be the same, byte for byte.
         """
         self._baselines = baselines
         self._inputs = inputs
         self._beside = beside
         self._seed = seed
+        self._begin = begin
+        self._count_special = count_special
+        self._is_exact = is_exact
         # With bounds values stay in distribution, so that rounding errors stay as the bounds assume.
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
         self._found: tuple[BaselineRun, bool] | None = None
         self._was_sought = False
+        self._others: dict[object, list[Start]] = {}
+        self._runs: dict[object, BaselineRun] = {}
 
     @property
-    def found_start(self) -> Start | None:
-        """The state that ``find_baseline`` found; None if it was not called, or found none."""
-        return None if self._found is None else self._found[0].start
+    def found(self) -> BaselineRun | None:
+        """The replay that ``find_baseline`` found; None if it was not called, or found none."""
+        return None if self._found is None else self._found[0]
 
     def guess_start(self) -> Start | None:
         """Return the state that is tried first; None if that depends on replays that were not made yet.
@@ -81,23 +90,54 @@ class FreshInputs:
             self._found, self._was_sought = self._find_baseline(), True
         return self._found
 
-    def choose_few(self, start: Start) -> Start:
-        """Return the state in which only a few elements of the inputs have the fresh values of a start.
+    def choose_others(self, start: Start) -> list[Start]:
+        """Return the other states that belong to a start in which all inputs have fresh values.
 
-        A variant that recognises the captured inputs by some of their words takes it for the captured state.
+        First one in which only a few elements have them: a variant that recognises the captured inputs by
+        some of their words takes it for the captured state. States that are the same count once.
         """
-        key = ("few", start.key)
-        if key not in self._starts:
-            trials = (replace(trial, few=True) for trial in start.trials if trial.is_fresh)
-            self._starts[key] = self._baselines.start_from(*trials)
-        return self._starts[key]
+        if start.key not in self._others:
+            found = {_name(start): start}
+            for variety in (Variety.FEW, Variety.MIRRORED, Variety.ZEROS):
+                trials = (replace(trial, variety=variety) for trial in start.trials if trial.is_fresh)
+                other = self._baselines.start_from(*trials)
+                found.setdefault(_name(other), other)
+            self._others[start.key] = list(found.values())[1:]
+        # A variant is not run from those that the captured kernel is known not to bear.
+        return [
+            other
+            for other in self._others[start.key]
+            if other.key not in self._runs or self._runs[other.key].completed
+        ]
 
-    @cached_property
-    def few_baseline(self) -> BaselineRun | None:
-        """A replay of the captured kernel from ``choose_few``; None if it does not complete from there."""
+    def find_others(self) -> Iterator[BaselineRun]:
+        """Yield replays of the captured kernel from the states of ``choose_others`` that it bears."""
         found = self.find_baseline()
-        run = None if found is None else self._baselines.run_once(self.choose_few(found[0].start))
-        return run if run is not None and run.completed else None
+        if found is None:
+            return
+        if found[0].start.key not in self._others:
+            self._begin(self.choose_others(found[0].start))
+        for start in self.choose_others(found[0].start):
+            if start.key not in self._runs:
+                self._runs[start.key] = self._baselines.run_once(start)
+            run = self._runs[start.key]
+            if not run.completed or (start.variety in OTHER_SIGNS and self._has_more_special(run, found[0])):
+                continue
+            yield run
+
+    def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:
+        """Whether outputs have more NaNs or infinities than with the captured signs.
+
+        Rounding may decide which of them there are, and with bounds a variant may round.
+        """
+        if self._is_exact:
+            return False
+        return any(
+            self._count_special(run.outputs[region.base_address], parts)
+            > self._count_special(usual.outputs[region.base_address], parts)
+            for region, parts in self._inputs
+            if region.base_address in run.changed
+        )
 
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
         if not self._has_levels:
@@ -187,3 +227,9 @@ class FreshInputs:
                 *trials, *(self._beside or ()) if with_unreached else ()
             )
         return self._starts[key]
+
+
+def _name(start: Start) -> tuple[object, ...]:
+    """Name the contents of the regions that get fresh values."""
+    states = start.pre_states
+    return tuple(states[trial.region.base_address] for trial in start.trials if trial.is_fresh)

@@ -10,7 +10,7 @@
    kernel from there; if it changes the region, replay the variant, too, and compare their outputs.
 5. If no write is known yet, perturb up to 16 regions that no known pointer leads to, one by one.
 6. Perturb the memory that no known pointer leads to, and give all inputs fresh values: in one state, or two.
-   Then give a few elements of each input fresh values, and leave the others as captured.
+   Then take other states with fresh values: few of them, other signs, more zeros (``perturb.fresh``).
 7. Fail the variant if the captured kernel is still not known to write anything, or in guarded runs.
 
 ``--quick`` leaves out steps 4 to 7: if no write is known, a note says so. Without a variant, the first replay
@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
-from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.relocation import describe_relocation
 from kerncap_stages.validate.evidence import Comparison, Expectation, find_golden, judge_precision
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
@@ -35,7 +34,6 @@ from kerncap_stages.validate.judgement import (
     NOT_EVERYWHERE,
     NOT_FRESH,
     NOTHING_KNOWN,
-    ROUNDS_OTHERWISE,
     UNREACHED_NOT_PERTURBED,
     Judgement,
     explain_kept,
@@ -52,6 +50,7 @@ from kerncap_stages.validate.nondeterminism import (
     plan_repeats,
     replay_repeatedly,
 )
+from kerncap_stages.validate.perturb.fresh import Variety
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
 from kerncap_stages.validate.precision.measure import Precision
@@ -75,8 +74,6 @@ if TYPE_CHECKING:
 
 # A perturbed element is up to twice as large, so the product of two may have four times the error.
 _ERROR_FACTOR = 4.0
-# Of floats that have fresh values, relative to the largest element of an output.
-_ROUNDING = Bounds(ulp=16)
 
 
 class Judge:
@@ -104,16 +101,17 @@ class Judge:
         self._captured = Start(store, capture)
         arguments = find_pointers(store, capture, source)
         self._seed = settings.choose_seed()
-        self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
+        self._explorer = Explorer(store, capture, settings, baselines, arguments, replays, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
-        self._own = OwnDifferences(store, capture, baselines, replays)
+        order = self._seed if capture.device.software else None
+        self._own = OwnDifferences(store, capture, baselines, replays, order)
         self._unexpected = UnexpectedWrites(store, capture, arguments, replays, baselines)
         self._precision = Precision(store, capture, source, arguments, settings)
 
     def find_fresh_values(self) -> None:
         """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
         if self._seed is not None and self._explorer.inputs[0]:
-            _ = self._explorer.fresh.few_baseline
+            list(self._explorer.fresh.find_others())
 
     def judge(self, variant: Path | None) -> Judgement:
         """Judge a variant, or the captured kernel itself.
@@ -125,13 +123,14 @@ class Judge:
         judgement = Judgement(Mode.BYTE_EXACT if self._settings.bounds.is_exact else Mode.NUMERIC)
         if self._settings.perturb and self._settings.bounds.is_exact and self._capture.has_post:
             self._explorer.speculate(
-                self._replays,
                 self._captured,
                 variant,
                 self._plan_repeats(is_perturbed=False),
                 self._plan_repeats(is_perturbed=True),
             )
         run = self._replays.run(self._captured, variant, self._plan_repeats(is_perturbed=False))
+        if not run.completed and self._own.drops_order(self._captured):
+            run = self._replays.run(self._captured, variant, self._plan_repeats(is_perturbed=False))
         if not run.completed:
             return judgement.fail(f"the variant {run.ending}")
         judgement = replace(judgement, coverage=Coverage.DIFFERENCE)
@@ -151,6 +150,7 @@ class Judge:
             judgement = self._unexpected.judge_guarded(judgement, variant)
         elif not judgement.knows_writes:
             judgement = judgement.note(NOTHING_KNOWN)
+        judgement = judgement.note(*self._own.notes)
         if judgement.passed and judgement.changes_expected and not judgement.changes_made:
             judgement = judgement.fail(BOUNDS_TOO_WIDE)
         return judgement
@@ -165,7 +165,9 @@ class Judge:
         judgement = self._unexpected.judge(judgement, self._captured, run, golden, repeats)
         golden, notes = exclude_host_writes(self._store, self._capture, golden, run, self._baselines.run)
         wanted = Expectation(self._captured, golden, self._settings.bounds)
-        judgement, wanted = self._compare(judgement.note(*notes), wanted, run)
+        judgement, wanted = self._comparison.judge_with_own(
+            judgement.note(*notes), wanted, run, self._own.sample
+        )
         judgement = replace(judgement, variant_runs=1 + run.further_runs)
         judgement = judgement.note(*explain_runs(run))
         judgement = judge_precision(self._precision, judgement, wanted, run)
@@ -259,8 +261,10 @@ class Judge:
         ]
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
-        if judgement.passed and (few := self._explorer.fresh.few_baseline) is not None:
-            judgement = self._judge_from(judgement, variant, few)
+        others = list(self._explorer.fresh.find_others()) if judgement.passed else []
+        self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
+        for other in others:
+            judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement
         if not judgement.passed:
             judgement = judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
         return judgement
@@ -282,6 +286,9 @@ class Judge:
         start = baseline.start
         repeats = self._plan_repeats(is_perturbed=True)
         run = self._replays.run_after(self._captured, start, variant, repeats)
+        if not run.completed and self._own.drops_order(start):
+            repeats = self._plan_repeats(is_perturbed=True)
+            run = self._replays.run(start, variant, repeats)
         judgement = replace(
             judgement,
             pre_states=judgement.pre_states + 1,
@@ -295,12 +302,12 @@ class Judge:
         if bounds.atol is not None and not is_strong:
             bounds = replace(bounds, atol=bounds.atol * _ERROR_FACTOR)
         wanted = Expectation(start, baseline.outputs, bounds)
-        compared, wanted = self._compare(judgement, wanted, run)
+        compared, wanted = self._comparison.judge_with_own(judgement, wanted, run, self._own.sample)
         if run.in_turn and not compared.passed:
             alone = self._replays.run(start, variant, repeats)
             if alone.completed and alone.outputs != run.outputs:
                 compared = compared.note(KEPT_MEMORY)
-        if start.is_fresh and not start.has_few:
+        if start.variety is Variety.ALL:
             replay_again = partial(self._replays.run, start, None, repeats)
             compared = judge_precision(self._precision, compared, wanted, run, replay_again)
         return self._judge_further(compared, wanted, run)
@@ -310,41 +317,22 @@ class Judge:
         if not run.differing:
             return judgement
         if not judgement.passed:
-            return judgement.note(explain_nondeterminism(run))
+            return judgement.note(explain_nondeterminism(run, self._own.order))
         # Outputs in which replays of the captured kernel differ, too, do not count against the variant.
         own = self._own.sample(wanted.start)
         if own is not None:
             wanted = self._comparison.allow_own_differences(wanted, own, exclude=True)
         for outputs in run.differing:
             judgement = self._comparison.judge_outputs(judgement, wanted, replace(run, outputs=outputs))
+        why = explain_nondeterminism(run, self._own.order)
         if not judgement.passed:
-            return judgement.fail(explain_nondeterminism(run))
+            return judgement.fail(why)
         too = "; replays of the captured kernel differ, too" if own is not None and own.differing else ""
-        return judgement.allow(wanted.own.values()).note(explain_nondeterminism(run) + too)
-
-    def _compare(self, judgement: Judgement, wanted: Expectation, run: Run) -> tuple[Judgement, Expectation]:
-        """Compare a run's outputs, which may differ by as much as the captured kernel's own do."""
-        compared = self._comparison.judge_outputs(judgement, wanted, run)
-        if compared.passed or not judgement.passed:
-            return compared, wanted
-        if not (wanted.start.is_fresh or self._comparison.may_round(wanted, run)):
-            return compared, wanted
-        allowed, own = wanted, self._own.sample(wanted.start)
-        if own is not None:
-            # With fresh indices several threads may write to one element, in any order.
-            allowed = self._comparison.allow_own_differences(wanted, own, exclude=wanted.start.is_fresh)
-        rounds = wanted.start.is_fresh and wanted.bounds.is_exact
-        if rounds:
-            # A variant may be exact for the captured values, as small integers are, and round others.
-            allowed = replace(allowed, bounds=_ROUNDING)
-        if allowed == wanted:
-            return compared, wanted
-        compared = self._comparison.judge_outputs(judgement, allowed, run)
-        if compared.passed:
-            compared = compared.allow(allowed.own.values())
-            compared = compared.note(ROUNDS_OTHERWISE) if rounds else compared
-        return compared, allowed
+        return judgement.allow(wanted.own.values()).note(why + too)
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
         guard = self._unexpected.guard
-        return plan_repeats(self._settings, self._capture, self._seed, guard, is_perturbed=is_perturbed)
+        order = self._own.order
+        return plan_repeats(
+            self._settings, self._capture, self._seed, guard, order, is_perturbed=is_perturbed
+        )

@@ -11,7 +11,7 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.regions import count_changed_bytes
 from kerncap_stages.validate.evidence import find_golden
 from kerncap_stages.validate.host_writes import find_host_writes
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.perturb.start import can_put_back
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -32,12 +32,8 @@ _MAX_RUNS = 32
 _BUDGET_MS = 100
 # A variant that counts its launches is run more often than that. It cannot know how often.
 _UNSETTLED_RUNS = range(64, 129)
-# Up to these limits the whole state is restored between runs; beyond them, only what the captured kernel
-# writes.
-_MAX_REGIONS = 1000
-_MAX_SOFTWARE_BYTES = 256 << 20
-# With bounds the outputs of a further run that differ must be compared themselves, for this many runs.
-_KEPT_WITH_BOUNDS = 3
+# With bounds, or other orders of waves, outputs of further runs may differ: those of this many are compared.
+_KEPT = 3
 # Runs of the captured kernel from one state that show by how much its own outputs differ.
 _SAMPLES = Repeats(15, budget_ms=500, kept=7)
 KEPT_MEMORY = (
@@ -51,37 +47,31 @@ def plan_repeats(
     capture: Capture,
     seed: int | None,
     guard: Guard | None = None,
+    order: int | None = None,
     *,
     is_perturbed: bool,
 ) -> Repeats | None:
     """Decide how often a variant is run again from a state; None: not at all.
 
     seed: decides how many runs there are of a variant whose own variables change in each. guard: of further
-    runs from the captured state, unless perturbed states are left out.
+    runs from the captured state, unless perturbed states are left out. order: as in ``Repeats``.
     From a perturbed state a kernel may write other bytes than it did, so the whole state must be restored.
     """
     wanted = settings.variant_runs or _MAX_RUNS
     if wanted == 1 or not capture.has_post:
         return None
-    is_small = _is_small(capture)
+    is_small = can_put_back(capture)
+    order = order if is_small else None
     if is_perturbed:
-        return Repeats(1, budget_ms=0) if is_small else None
+        return Repeats(1, budget_ms=0, order=order) if is_small else None
     budget_ms = _BUDGET_MS if settings.variant_runs is None else int(settings.timeout_s * 500)
-    kept = 1 if settings.bounds.is_exact else _KEPT_WITH_BOUNDS
+    kept = 1 if settings.bounds.is_exact and order is None else _KEPT
     unsettled = 0
     if settings.variant_runs is None:
         chance = secrets.randbelow(len(_UNSETTLED_RUNS)) if seed is None else seed
         unsettled = _UNSETTLED_RUNS[chance % len(_UNSETTLED_RUNS)]
     guard = guard if settings.perturb else None
-    return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small, unsettled=unsettled, guard=guard)
-
-
-def _is_small(capture: Capture) -> bool:
-    """Whether restoring the whole state, region by region, is fast."""
-    is_software = capture.device.software
-    most_bytes = _MAX_SOFTWARE_BYTES if is_software else MAX_BYTES_AT_ONCE
-    size_bytes = sum(region.size_bytes for region in capture.regions)
-    return size_bytes <= most_bytes and len(capture.regions) <= _MAX_REGIONS
+    return Repeats(wanted - 1, budget_ms, kept, is_small, unsettled, guard, order)
 
 
 def replay_repeatedly(
@@ -122,13 +112,28 @@ def _needs_more_replays(
     return bool(odd)
 
 
+NOT_IN_OTHER_ORDERS = (
+    "the captured kernel does not complete in other orders of waves, so the variant did not run in them"
+)
+
+
 class OwnDifferences:
     """Replays of the captured kernel that show by how much its own outputs differ."""
 
     def __init__(
-        self, store: Store, capture: Capture, baselines: Baselines, replayer: SingleReplayer
+        self,
+        store: Store,
+        capture: Capture,
+        baselines: Baselines,
+        replayer: SingleReplayer,
+        order: int | None = None,
     ) -> None:
-        """``baselines``: replays from the captured state, which later verdicts use, too."""
+        """``baselines``: replays from the captured state, which later verdicts use, too.
+
+        order: as in ``Repeats``.
+        """
+        self.order = order
+        self.notes: tuple[str, ...] = ()
         self._store = store
         self._capture = capture
         self._baselines = baselines
@@ -151,13 +156,27 @@ class OwnDifferences:
             "replays), but the variant differs by more, or elsewhere: a tolerance allows that"
         )
 
+    def drops_order(self, start: Start) -> bool:
+        """Whether the captured kernel does not complete in other orders of waves.
+
+        If so, nothing is run in them from now on.
+        """
+        if self.order is None:
+            return False
+        self.sample(start)
+        return bool(self.notes)
+
     def sample(self, start: Start) -> Run | None:
         """Return a run of the captured kernel from a state, with further ones that differ from it.
 
         There are no further ones if the state is too large to be put back between runs. None if it fails.
         """
         if start.key not in self._sampled:
-            run = self._replayer.run(start, None, _SAMPLES if _is_small(self._capture) else None)
+            samples = replace(_SAMPLES, order=self.order) if can_put_back(self._capture) else None
+            run = self._replayer.run(start, None, samples)
+            if not run.completed and samples is not None and self.order is not None:
+                self.order, self.notes = None, (NOT_IN_OTHER_ORDERS,)
+                return self.sample(start)
             if not run.completed:
                 return None
             self._sampled[start.key] = run
@@ -175,11 +194,12 @@ def count_nondeterministic_bytes(store: Store, runs: list[Run]) -> dict[int, int
     return found
 
 
-def explain_nondeterminism(run: Run) -> str:
-    """Explain that the runs of a variant differ."""
+def explain_nondeterminism(run: Run, order: int | None = None) -> str:
+    """Explain that the runs of a variant differ. ``order``: as in ``Repeats``."""
+    orders = "" if order is None else " (half of them with another order of waves)"
     return (
         f"not deterministic: {run.differing_runs} of {run.further_runs} further runs of the variant from the "
-        "same state gave other outputs than its first: a race, or memory that it keeps between runs"
+        f"same state{orders} gave other outputs than its first: a race, or memory that it keeps between runs"
     )
 
 

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncap_stages.digest import MemoryRef
+from kerncap_stages.replay.plan import find_own_code
+from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validate.compare.relocation import Relocation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.replay.report import ReplayResult
     from kerncap_stages.store import Store, Transaction
-    from kerncap_stages.validate.compare.relocation import Relocation
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,14 @@ def find_missing_state(capture: Capture, folder: Path) -> Region | None:
         (region for region in capture.regions if region.pre is not None and not _is_whole(region, found)),
         None,
     )
+
+
+def count_whole(capture: Capture, folder: Path, most: int) -> int:
+    """Count the further states whose outputs the replayer had dumped before it ended."""
+    whole = takewhile(
+        lambda number: find_missing_state(capture, folder / f"state_{number}") is None, range(1, most)
+    )
+    return sum(1 for _ in whole)
 
 
 def store_outputs(
@@ -152,3 +163,15 @@ def _apply_changes(
             writer.append(chunk)
         done = index + 1
     return MemoryRef.to(writer.finish())
+
+
+def make_relocation(
+    store: Store, capture: Capture, variant: Path | None, result: ReplayResult
+) -> Relocation | None:
+    """Return what replaces addresses of a variant's code by the captured ones; None if there are none."""
+    own = find_own_code(capture)
+    if variant is None or own is None:
+        return None
+    captured = store.get_kept(capture.code_digest)
+    code = extract_variant_code(variant.read_bytes(), capture)
+    return Relocation(captured, own.load_address, code, *result.variant_loaded)

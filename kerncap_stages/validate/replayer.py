@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.accesses import Watched
-from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.replay.report import GuardedRuns
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
-from kerncap_stages.replay.variant import extract_variant_code
-from kerncap_stages.validate.compare.relocation import Relocation
 from kerncap_stages.validate.outputs import (
+    count_whole,
     find_missing_state,
+    make_relocation,
     store_differing,
     store_outputs,
 )
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
+    from kerncap_stages.validate.compare.relocation import Relocation
     from kerncap_stages.validate.perturb.start import Start
 
 # From a perturbed state a kernel may never end. Its time limit is this, or a multiple of the first run's
@@ -90,17 +90,19 @@ class Replayer(SingleReplayer, Protocol):
         self,
         first: Start,
         further: Sequence[Start],
-        variant: Path,
+        variant: Path | None,
         repeats: Repeats | None = None,
         *,
         quiet: bool = False,
         within_ms: int | None = None,
+        orders: Mapping[int, int] | None = None,
     ) -> list[Run] | None:
-        """Run a variant from several states of one capture in one process, the captured one first.
+        """Run a kernel from several states of one capture in one process, the captured one first.
 
         quiet: show nothing that it prints. within_ms: if the first run takes longer, return that alone. So it
-        is if it does not complete. None if that is not possible, or if another run did not complete: run it
-        from each of them alone then.
+        is if it does not complete. orders: seeds of other orders of waves, by the further state's number.
+        None if that is not possible, or if another run did not complete: run it from each of them alone then.
+        The runs of the captured kernel up to that one are returned.
         """
 
     def expect(self) -> None:
@@ -173,36 +175,48 @@ class ProcessReplayer:
         self,
         first: Start,
         further: Sequence[Start],
-        variant: Path,
+        variant: Path | None,
         repeats: Repeats | None = None,
         *,
         quiet: bool = False,
         within_ms: int | None = None,
+        orders: Mapping[int, int] | None = None,
     ) -> list[Run] | None:
-        """Run a variant from each of these states, in this order, in one process."""
+        """Run a kernel from each of these states, in this order, in one process."""
         if any(start.changes is None for start in further):
             return None
         with TemporaryFolder("outputs") as name:
             folder = Path(name)
-            result = self._replay(folder, first, variant, repeats, further, quiet=quiet, within_ms=within_ms)
+            result = self._replay(
+                folder, first, variant, repeats, further, quiet=quiet, within_ms=within_ms, orders=orders
+            )
             is_whole = result.states == len(further) or (result.states == 0 and within_ms is not None)
-            if result.outcome is not ReplayOutcome.COMPLETED:
-                is_first = find_missing_state(first.capture, folder) is not None
-                return [Run(result.outcome, result.explanation, {})] if is_first else None
-            if not is_whole:
+            failed = [Run(result.outcome, result.explanation, {})]
+            states = result.states
+            if result.outcome is ReplayOutcome.COMPLETED:
+                failed = []
+            elif find_missing_state(first.capture, folder) is not None:
+                return failed
+            elif variant is None:
+                states = count_whole(first.capture, folder, len(further))
+            else:
                 return None
-            folders = [folder / f"state_{number}" for number in range(1, result.states + 1)]
+            if not (is_whole or failed):
+                return None
+            folders = [folder / f"state_{number}" for number in range(1, states + 1)]
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
             runs = [self._store_run(folder, first.capture, result, relocation, repeats)]
-            writes = split_writes(result)[1]
-            states = zip(further[: len(folders)], folders, writes, strict=True)
-            for number, (start, each, written) in enumerate(states, start=1):
+            if failed:
+                runs = [replace(runs[0], outcome=ReplayOutcome.COMPLETED, explanation=None, writes=None)]
+            writes = split_writes(result)[1] if not failed else [None] * states
+            ran = zip(further[:states], folders, writes, strict=True)
+            for number, (start, each, written) in enumerate(ran, start=1):
                 outputs = store_outputs(self._store, start.capture, each, relocation)
-                run = Run(result.outcome, result.explanation, outputs, result.outside, writes=written)
+                run = Run(ReplayOutcome.COMPLETED, None, outputs, result.outside, writes=written)
                 runs.append(replace(run, guard=_find_guarded(result, number)))
-            return runs
+            return runs + failed
 
     def _choose_limit_s(self, start: Start) -> float:
         if not start.is_perturbed:
@@ -223,6 +237,7 @@ class ProcessReplayer:
         *,
         quiet: bool = False,
         within_ms: int | None = None,
+        orders: Mapping[int, int] | None = None,
     ) -> ReplayResult:
         """Replay in a process, from the first state and then from the further ones."""
         memories = {memory for each in (start, *further) for memory in each.pre_states.values()}
@@ -241,6 +256,7 @@ class ProcessReplayer:
             repeats=repeats,
             states=tuple(each.changes or {} for each in further),
             guarded_states=_choose_guarded(repeats, further),
+            state_orders=orders or {},
             states_within_ms=within_ms,
             watched=self._watched,
             verify=not self._verify_once or not memories <= self._verified,
@@ -321,15 +337,3 @@ def split_writes(result: ReplayResult) -> tuple[frozenset[int] | None, list[froz
     known = [each for each in result.writes[:runs] if each is not None]
     first = frozenset[int]().union(*known) if len(known) == runs else None
     return first, list(result.writes[runs:])
-
-
-def make_relocation(
-    store: Store, capture: Capture, variant: Path | None, result: ReplayResult
-) -> Relocation | None:
-    """Return what replaces addresses of a variant's code by the captured ones; None if there are none."""
-    own = find_own_code(capture)
-    if variant is None or own is None:
-        return None
-    captured = store.get_kept(capture.code_digest)
-    code = extract_variant_code(variant.read_bytes(), capture)
-    return Relocation(captured, own.load_address, code, *result.variant_loaded)

@@ -30,7 +30,7 @@ _THREADS = 2
 _LOOK_S = 0.02
 # A run that takes longer is waited for before others are begun behind it.
 _POSTPONED_AFTER_MS = 2000
-_ORDER = random.SystemRandom()
+_SEQUENCE = random.SystemRandom()
 
 
 class _Pool(ThreadPoolExecutor):
@@ -110,6 +110,7 @@ class _BegunInTurn:
 
     future: Future[_Turns]
     start: Start
+    variant: Path | None
 
     @property
     def postponed(self) -> bool:
@@ -127,6 +128,8 @@ class _BegunInTurn:
         run = self.future.result().runs.get(self.start.key)
         if run is None or run.completed:
             return run
+        if self.variant is None:
+            return None if run.outcome is ReplayOutcome.TIMED_OUT else run
         return None if alone_but_for is None or alone_but_for.may_end(run.outcome) else run
 
 
@@ -192,11 +195,30 @@ class Speculation:
 
         The others are postponed if the first run takes long: they are not needed if it was wrong.
         """
+        order = None if repeats is None else repeats.order
         future = self._pool.submit(
-            self._run_in_turn, first, further, variant, repeats, within_ms=_POSTPONED_AFTER_MS
+            self._run_in_turn, first, further, variant, repeats, order=order, within_ms=_POSTPONED_AFTER_MS
         )
         for start in (first, *further):
-            self._begun[start.key, variant] = _BegunInTurn(future, start)
+            self._begun[start.key, variant] = _BegunInTurn(future, start, variant)
+
+    def begin_further(
+        self, first: Start, further: Sequence[Start], variant: Path | None, order: int | None = None
+    ) -> None:
+        """Begin runs of a kernel in one process; nobody will ask for the one from the captured state.
+
+        order: as in ``Repeats``.
+        """
+        within_ms = _POSTPONED_AFTER_MS if variant is None else None
+        future = self._pool.submit(
+            self._run_in_turn, first, further, variant, order=order, quiet=True, within_ms=within_ms
+        )
+        for start in further:
+            self._begun[start.key, variant] = _BegunInTurn(future, start, variant)
+
+    def has_begun(self, start: Start, variant: Path | None) -> bool:
+        """Whether a run was begun that nobody has asked for yet."""
+        return (start.key, variant) in self._begun
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Return the result of a run that was begun, or run now."""
@@ -216,32 +238,55 @@ class Speculation:
         begun = self._begun.pop((start.key, variant), None)
         found = None if begun is None else begun.answer()
         if found is None and repeats is not None and (begun is None or begun.postponed):
-            found = self._run_in_turn(first, [start], variant, quiet=True).runs.get(start.key)
+            turns = self._run_in_turn(first, [start], variant, order=repeats.order, quiet=True)
+            found = turns.runs.get(start.key)
         return found or self._replayer.run(start, variant, repeats)
 
     def _run_in_turn(
         self,
         first: Start,
         further: Sequence[Start],
-        variant: Path,
+        variant: Path | None,
         repeats: Repeats | None = None,
         *,
+        order: int | None = None,
         quiet: bool = False,
         within_ms: int | None = None,
     ) -> _Turns:
-        """Run from each further state twice, in an order that a variant cannot know; none if one fails."""
-        order = [*further, *further]
-        _ORDER.shuffle(order)
-        runs = self._replayer.run_in_turn(first, order, variant, repeats, quiet=quiet, within_ms=within_ms)
+        """Run a variant from each further state twice, in a sequence that it cannot know; none if one fails.
+
+        order: seed of another order of waves in the second run from each. The captured kernel runs once.
+        """
+        sequence = [*further] if variant is None else [*further, *further]
+        if variant is not None:
+            _SEQUENCE.shuffle(sequence)
+        orders = {} if order is None else _choose_orders(further, sequence, order)
+        runs = self._replayer.run_in_turn(
+            first,
+            sequence,
+            variant,
+            repeats,
+            quiet=quiet,
+            within_ms=within_ms,
+            orders=orders,
+        )
         if runs is None:
             return _Turns({})
         found: dict[object, Run] = {first.key: runs[0]}
         if len(runs) == 1:
             return _Turns(found, postponed=runs[0].completed and not runs[0].ran_once)
-        for start, run in zip(order, runs[1:], strict=True):
+        # Of the captured kernel there are none behind one that did not complete.
+        for start, run in zip(sequence, runs[1:], strict=variant is not None):
             before = found.get(start.key)
             found[start.key] = replace(run, in_turn=True) if before is None else _add_repeat(before, run)
         return _Turns(found)
+
+
+def _choose_orders(further: Sequence[Start], sequence: Sequence[Start], order: int) -> dict[int, int]:
+    """Return the seed of the order of waves for each second run from a state, by its number."""
+    seeds: dict[object, int] = {start.key: order + number for number, start in enumerate(further)}
+    seconds: dict[object, int] = {start.key: number for number, start in enumerate(sequence)}
+    return {number: seeds[key] for key, number in seconds.items()} if len(sequence) > len(further) else {}
 
 
 def _add_repeat(first: Run, second: Run) -> Run:

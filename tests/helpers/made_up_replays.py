@@ -92,9 +92,9 @@ class Bench:
         runs = [self.run(first, variant, repeats)]
         for start in further:
             if not runs[-1].completed:
-                return None
+                break
             runs.append(self.run(start, variant))
-        return runs if runs[-1].completed else None
+        return runs if runs[-1].completed or variant is None else None
 
     def judge(self, variant=VARIANT, limits=None, **settings):
         """Judge a variant. Inputs keep their captured values unless a seed is given."""

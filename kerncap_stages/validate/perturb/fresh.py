@@ -15,6 +15,7 @@ import numpy as np
 
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
+from kerncap_stages.validate.perturb.guessed_types import guess_float
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _SLAB = 1 << 20  # elements that change places with each other
 _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
+_ONE_ZERO_OF = 4  # elements, where some become zero
 _WORD_BYTES = 8  # size of an address
 # Of a slab that is mostly runs of so many equal elements, as an allocation that is larger than what it holds,
 # few elements of runs change places: one for four others, but enough that a single other one moves.
@@ -61,23 +63,39 @@ class Freshness(StrEnum):
     FLOATS = "floats"
 
 
+class Variety(StrEnum):
+    """Which of several states with fresh values it is. They belong to one seed."""
+
+    ALL = "all"  # all elements have fresh values
+    FEW = "few"  # a few elements have those of ALL, the others are as captured
+    # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do.
+    MIRRORED = "mirrored"
+    # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
+    # floats that are not of ANY, those change their sign that do not in MIRRORED.
+    ZEROS = "zeros"
+
+
+OTHER_SIGNS = frozenset({Variety.MIRRORED, Variety.ZEROS})
+
+
 def freshen(
     content: Bytes,
     parts: Sequence[Span],
     freshness: Freshness,
     ranges: AddressRanges | None,
     seed: int,
+    variety: Variety = Variety.ALL,
     *,
-    few: bool = False,
+    is_output: bool = False,
 ) -> None:
     """Replace the values of a region in place.
 
     content: uint8[size_bytes], the whole region. parts: the types of its elements. ranges: all captured
-    memory, to recognise addresses. few: only a few elements get other values.
+    memory, to recognise addresses. is_output: the captured kernel writes it, so zeros there are old values.
     """
     kept = _find_kept_words(content, ranges)
     for part in parts:
-        _freshen_part(content, part, kept, freshness, seed, few=few)
+        _freshen_part(content, part, kept, freshness, seed, variety, is_output=is_output)
 
 
 def _freshen_part(
@@ -86,14 +104,22 @@ def _freshen_part(
     kept: npt.NDArray[np.bool_] | None,
     freshness: Freshness,
     seed: int,
+    variety: Variety,
     *,
-    few: bool,
+    is_output: bool,
 ) -> None:
-    word = _choose_word(part.element_type)
+    changes_signs = variety in OTHER_SIGNS
+    kind = part.element_type
+    if kind is None and (freshness is Freshness.ANY or changes_signs):
+        kind = guess_float(content[part.start : part.end])
+    word = _choose_word(kind)
     size = np.dtype(word).itemsize
     end = part.start + (min(part.end, content.size) - part.start) // size * size
-    is_zero = part.element_type in _FLOATS and not content[part.start : end].any()
-    make: Callable[..., Words] = _make_floats if is_zero and freshness is Freshness.ANY else _freshen_elements
+    is_zero = kind in _FLOATS and not content[part.start : end].any()
+    fills = freshness is Freshness.ANY or changes_signs
+    if variety is Variety.ZEROS:
+        fills = is_output
+    make: Callable[..., Words] = _make_floats if is_zero and fills else _freshen_elements
 
     def freshen_slab(low: int, high: int) -> None:
         # Of each slab's own, as slabs come in any order.
@@ -104,10 +130,57 @@ def _freshen_part(
             offsets = np.arange(low, high, size)
             free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
         values = elements[free]
-        made = make(values, part.element_type, freshness, generator)
-        elements[free] = _choose_few(values, made, generator) if few else made
+        made = make(values, kind, freshness, generator)
+        if variety is Variety.FEW:
+            made = _choose_few(values, made, generator)
+        elif changes_signs:
+            made = _change_signs(values, made, kind, freshness, generator, variety)
+        elements[free] = made
 
     for_each_slab(freshen_slab, part.start, end, _SLAB * size)
+
+
+def _change_signs(
+    values: Words,
+    made: Words,
+    element_type: str | None,
+    freshness: Freshness,
+    generator: np.random.Generator,
+    variety: Variety,
+) -> Words:
+    """Return the fresh values with the signs, and the zeros, of a variety. ``values``: the captured ones."""
+    is_mirrored, is_any = variety is Variety.MIRRORED, freshness is Freshness.ANY
+    if element_type not in _FLOATS:
+        is_signed = element_type in INTEGER_TYPES and element_type.startswith("int")
+        return -made if is_mirrored and is_any and is_signed else made
+    word = values.dtype.type
+    sign = word(1 << (8 * values.itemsize - 1))
+    flips = generator.integers(0, 2, values.size, np.uint8) == 0
+    flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
+    is_zero = made & ~sign == 0
+    changed = np.where(flips & ~is_zero, made ^ sign, made)
+    # Zeros that came to where a number was would hide its sign, so these two states have numbers of opposite
+    # signs there.
+    numbers = made[_find_usual(made, element_type)]
+    holes = np.flatnonzero(is_zero & (values & ~sign != 0))
+    if numbers.size:
+        others = generator.choice(numbers, holes.size)
+    is_rare = generator.integers(0, _ONE_ZERO_OF, values.size, np.uint8) == 0
+    if not is_mirrored:
+        changed[is_rare] = 0
+    if numbers.size:
+        changed[holes] = others ^ sign if is_mirrored else others
+    return changed
+
+
+def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
+    """Mark the floats that are neither zeros nor subnormal numbers, infinities or NaNs."""
+    word, mantissa_bits, _ = _FLOATS[element_type]
+    sign = word(1 << (8 * np.dtype(word).itemsize - 1))
+    infinite = word((int(sign) >> mantissa_bits) - 1 << mantissa_bits)
+    sizes = values & ~sign
+    usual: npt.NDArray[np.bool_] = (sizes >= word(1 << mantissa_bits)) & (sizes < infinite)
+    return usual
 
 
 def _choose_few(values: Words, made: Words, generator: np.random.Generator) -> Words:
@@ -207,12 +280,10 @@ def _find_moving(values: Words, generator: np.random.Generator) -> npt.NDArray[n
 def _freshen_floats(
     values: Words, element_type: str, freshness: Freshness, generator: np.random.Generator
 ) -> Words:
-    word, mantissa_bits, changed_bits = _FLOATS[element_type]
+    word, _, changed_bits = _FLOATS[element_type]
     sign = word(1 << (8 * np.dtype(word).itemsize - 1))
     sizes = values & ~sign
-    infinite = word((int(sign) >> mantissa_bits) - 1 << mantissa_bits)
-    # Zeros, subnormal numbers, infinities and NaNs stay.
-    usual = (sizes >= word(1 << mantissa_bits)) & (sizes < infinite)
+    usual = _find_usual(values, element_type)  # others stay
     if not usual.any():
         return values
     moved = sizes ^ generator.integers(0, 1 << changed_bits, values.size, word)

@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import ModuleVariable, Region
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.perturb.address_ranges import AddressRanges
+    from kerncap_stages.validate.perturb.fresh import Variety
     from kerncap_stages.validate.perturb.states import Trial
 
 
 # One thread writes what differs, and reads all of it after the run.
 MAX_CHANGED_BYTES = 64 << 20
+# Up to these limits the whole state is restored between runs; beyond them, only what the captured kernel
+# writes.
+_MAX_REGIONS = 1000
+_MAX_BYTES = 2 << 30
+_MAX_SOFTWARE_BYTES = 256 << 20
 
 
 class Start:
@@ -46,10 +52,11 @@ class Start:
         return bool(self.trials)
 
     @property
-    def key(self) -> tuple[tuple[int, str, int, bool], ...]:
+    def key(self) -> tuple[tuple[int, str, int, str], ...]:
         """Distinguishes this start from others of the same capture."""
         return tuple(
-            (trial.region.base_address, trial.perturbation, trial.seed, trial.few) for trial in self.trials
+            (trial.region.base_address, trial.perturbation, trial.seed, trial.variety)
+            for trial in self.trials
         )
 
     @property
@@ -58,9 +65,9 @@ class Start:
         return any(trial.is_fresh for trial in self.trials)
 
     @property
-    def has_few(self) -> bool:
-        """Whether only a few elements have fresh values."""
-        return any(trial.few for trial in self.trials)
+    def variety(self) -> Variety | None:
+        """Which of the states with fresh values it is; None if it has none."""
+        return next((trial.variety for trial in self.trials if trial.is_fresh), None)
 
     @property
     def capture(self) -> Capture:
@@ -114,6 +121,13 @@ class Start:
     def pre_states(self) -> dict[int, MemoryRef]:
         """The memory of each region at the start, by base address."""
         return {region.base_address: region.pre for region in self.capture.regions if region.pre is not None}
+
+
+def can_put_back(capture: Capture) -> bool:
+    """Whether restoring the whole state, region by region, is fast."""
+    most_bytes = _MAX_SOFTWARE_BYTES if capture.device.software else _MAX_BYTES
+    size_bytes = sum(region.size_bytes for region in capture.regions)
+    return size_bytes <= most_bytes and len(capture.regions) <= _MAX_REGIONS
 
 
 def find_variable_ranges(store: Store, capture: Capture, region: Region) -> list[tuple[int, int]]:

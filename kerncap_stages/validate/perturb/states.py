@@ -8,7 +8,7 @@ give the same outputs.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ import numpy as np
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
-from kerncap_stages.validate.perturb.fresh import Freshness, freshen
+from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
+from kerncap_stages.validate.perturb.guessed_types import guess_float
 from kerncap_stages.validate.perturb.patterns import (
     STRONG_UNIT,
     Golden,
@@ -101,7 +102,7 @@ class Trial:
     """A region and the way to perturb it.
 
     parts: the types of its elements. keep_magnitude: numbers keep their magnitude under light perturbations.
-    seed: of fresh values. few: only a few elements get them.
+    seed: of fresh values. variety: which of the states that belong to the seed.
     """
 
     region: Region
@@ -109,7 +110,7 @@ class Trial:
     parts: tuple[Span, ...]
     keep_magnitude: bool = False
     seed: int = 0
-    few: bool = False
+    variety: Variety = Variety.ALL
 
     @property
     def units(self) -> list[bytes]:
@@ -133,7 +134,7 @@ class Trial:
         """Return all that the perturbed state depends on besides the capture, as plain JSON."""
         elements = [[part.start, part.end, part.element_type] for part in self.parts]
         if self.is_fresh:
-            return [self.region.base_address, self.perturbation, elements, self.seed, self.few]
+            return [self.region.base_address, self.perturbation, elements, self.seed, self.variety]
         return [self.region.base_address, self.perturbation, elements, [unit.hex() for unit in self.units]]
 
 
@@ -154,7 +155,9 @@ def perturb(
         raise ValueError("the region has no pre-state")
     if trial.is_fresh:
         content = store.read_memory(region.pre.digest)
-        freshen(content, trial.parts, FRESH[kind], ranges, trial.seed ^ region.base_address, few=trial.few)
+        seed, is_output = trial.seed ^ region.base_address, bool(region.written)
+        typed = _guess_types(store, trial) if is_output else trial.parts
+        freshen(content, typed, FRESH[kind], ranges, seed, trial.variety, is_output=is_output)
         return MemoryRef.to(transaction.put_memory(content))
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))
@@ -186,6 +189,23 @@ def perturb(
                         flip(chunk[low - start : high - start], low, part, pattern, after)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
+
+
+def _guess_types(store: Store, trial: Trial) -> tuple[Span, ...]:
+    """Return the parts of an output; what the captured kernel wrote tells types that nobody knows.
+
+    Zeros that were there before tell nothing.
+    """
+    after = trial.region.post
+    if after is None or all(part.element_type is not None for part in trial.parts):
+        return trial.parts
+    content = store.read_memory(after.digest)
+    return tuple(
+        part
+        if part.element_type is not None
+        else replace(part, element_type=guess_float(content[part.start : part.end]))
+        for part in trial.parts
+    )
 
 
 def _perturb_everywhere(

@@ -30,9 +30,9 @@ from kerncap_stages.validate.evidence import Comparison, Expectation
 from kerncap_stages.validate.explorer import Explorer
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import Judgement
-from kerncap_stages.validate.outputs import store_outputs
+from kerncap_stages.validate.outputs import make_relocation, store_outputs
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import ProcessReplayer, Run, make_relocation
+from kerncap_stages.validate.replayer import ProcessReplayer, Run
 from kerncap_stages.validate.request import JudgeSettings
 
 if TYPE_CHECKING:

@@ -11,15 +11,22 @@ from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
-from kerncap_stages.validate.perturb.fresh import Freshness, freshen
+from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
+from kerncap_stages.validate.perturb.guessed_types import guess_float
 
 TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 
 
-def fresh(values, element_type, freshness, seed=1, ranges=None):
+def fresh(values, element_type, freshness, seed=1, ranges=None, variety=Variety.ALL, **options):
     content = values.copy().view(np.uint8).reshape(-1)
-    freshen(content, (Span(0, content.size, element_type),), freshness, ranges, seed)
+    parts = (Span(0, content.size, element_type),)
+    freshen(content, parts, freshness, ranges, seed, variety, **options)
     return content.view(values.dtype)
+
+
+def make_each(values, element_type, freshness, **options):
+    """The states of one seed."""
+    return {each: fresh(values, element_type, freshness, variety=each, **options) for each in Variety}
 
 
 @pytest.mark.parametrize("freshness", Freshness)
@@ -129,6 +136,81 @@ def test_parts_have_their_own_types_wherever_they_begin():
     assert (content[-3:] == before[-3:]).all()  # no whole element
 
 
+@pytest.mark.parametrize("element_type", TYPES)
+def test_each_number_has_both_signs_in_states_of_one_seed(element_type):
+    values = np.linspace(1, 100, 5000).astype(TYPES[element_type])
+    values[4000:] = 0
+    made = make_each(values, element_type, Freshness.ANY)
+    usual = made[Variety.ALL] != 0
+    assert (made[Variety.MIRRORED][usual] == -made[Variety.ALL][usual]).all()
+    holes = ~usual & (values != 0)
+    assert holes.any()
+    assert (made[Variety.MIRRORED][holes] == -made[Variety.ZEROS][holes]).all()
+    assert made[Variety.MIRRORED][holes].all()
+    assert 0.2 < (made[Variety.ZEROS][usual] == 0).mean() < 0.3
+    assert 1 <= (made[Variety.FEW] != values).sum() < 20
+
+
+@pytest.mark.parametrize("element_type", TYPES)
+def test_half_of_the_signs_change_in_distribution_and_the_others_beside_more_zeros(element_type):
+    values = np.linspace(1, 100, 5000).astype(TYPES[element_type])
+    made = make_each(values, element_type, Freshness.IN_DISTRIBUTION)
+    mirrored, zeros = made[Variety.MIRRORED], made[Variety.ZEROS]
+    assert (np.abs(mirrored) == made[Variety.ALL]).all()
+    assert 0.4 < (mirrored < 0).mean() < 0.6
+    assert ((zeros == -mirrored) | (zeros == 0)).all()
+    assert 0.2 < (zeros == 0).mean() < 0.3
+
+
+def test_old_zeros_of_outputs_alone_become_numbers_beside_more_zeros():
+    values = np.zeros(1000, np.float32)
+    made = make_each(values, "fp32", Freshness.ANY)
+    assert made[Variety.MIRRORED].all()
+    assert not made[Variety.ZEROS].any()
+    assert fresh(values, "fp32", Freshness.ANY, variety=Variety.ZEROS, is_output=True).any()
+
+
+def test_signed_integers_are_negated_and_others_are_not():
+    for kind, dtype in (("int32", np.int32), ("uint32", np.uint32)):
+        made = make_each(np.arange(1, 1001, dtype=dtype), kind, Freshness.ANY)
+        wanted = -made[Variety.ALL] if kind == "int32" else made[Variety.ALL]
+        assert (made[Variety.MIRRORED] == wanted).all()
+        assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
+
+
+SOME = np.random.default_rng(0).normal(size=2000)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (SOME.astype(np.float32), "fp32"),
+        (np.arange(1, 2001, dtype=np.float32), "fp32"),
+        (SOME.astype(np.float16), "fp16"),
+        ((SOME.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16), "bf16"),
+        (np.arange(1, 2001, dtype=np.float64), "fp64"),
+        (SOME, None),  # of many digits
+        (np.arange(2000, dtype=np.int32), None),
+        (np.arange(2000, dtype=np.int64), None),
+        (np.ones(2000, np.uint8), None),
+        (np.random.default_rng(0).integers(0, 1 << 32, 2000, np.uint32), None),
+        (np.zeros(2000, np.float32), None),
+    ],
+    ids=["fp32", "whole", "fp16", "bf16", "fp64", "digits", "int32", "int64", "flags", "random", "zeros"],
+)
+def test_floats_are_known_by_their_values(values, kind):
+    assert guess_float(values.view(np.uint8)) == kind
+
+
+def test_words_that_look_like_floats_change_as_floats():
+    values = np.linspace(1, 100, 5000).astype(np.float32)
+    made = fresh(values, None, Freshness.ANY)
+    assert 0.4 < (made < 0).mean() < 0.6
+    assert np.abs(made).max() <= 100
+    assert (fresh(values, None, Freshness.IN_DISTRIBUTION) > 0).all()
+    assert (fresh(values, None, Freshness.IN_DISTRIBUTION, variety=Variety.MIRRORED) < 0).any()
+
+
 START = np.random.default_rng(0).permutation(COUNT).astype(np.float32)
 
 
@@ -187,12 +269,13 @@ def test_later_verdicts_know_what_each_input_bears(store):
     bench = Bench(store, bear_positive, bear_positive, before=START)
     bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
     assert bench.judge(seed=1).passed
-    # Together, and few elements; by itself with two kinds of values; together with milder ones, and few.
-    assert bench.fresh == 6
+    # Together; by itself with two kinds of values; together with milder ones. Then few elements, other
+    # signs, and more zeros; the last two are not borne.
+    assert bench.fresh == 7
     bench.keep()
     bench.fresh = 0
     assert bench.judge(seed=2).passed
-    assert bench.fresh == 2
+    assert bench.fresh == 4
 
 
 def software(environment):

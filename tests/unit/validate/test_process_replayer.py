@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_replays import Bench, double
+from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.report import ReplayResult
@@ -77,5 +77,5 @@ def test_only_a_fault_of_the_first_run_in_turn_is_known_to_be_one(replay, monkey
     # The replayer lists the regions of the first run before it goes on.
     monkeypatch.setattr(replayer_module, "find_missing_state", lambda *_: None if listed else "a region")
     one = Changed(bench, np.full(64, 1, np.float32))
-    found = replayer.run_in_turn(Start(bench.store, bench.capture), [one, one], None)
+    found = replayer.run_in_turn(Start(bench.store, bench.capture), [one, one], VARIANT)
     assert found is None if runs is None else [each.explanation for each in found] == ["a fault"]

@@ -102,6 +102,8 @@ class InProcesses(Bench):
         return super().run(start, variant, repeats)
 
     def run_in_turn(self, first, further, variant, repeats=None, **_options):
+        if variant is None:
+            return super().run_in_turn(first, further, variant)
         self.in_turn.append([start.key for start in further])
         self.kernels[True] = self.make_variant()
         runs = [super().run(first, variant, repeats)]
@@ -170,7 +172,7 @@ class Slow(InProcesses):
     """The first run takes so long that further states are left out, if they may be."""
 
     def run_in_turn(self, first, further, variant, repeats=None, *, within_ms=None, **options):
-        if within_ms is None:
+        if within_ms is None or variant is None:
             return super().run_in_turn(first, further, variant, repeats, **options)
         self.postponed += 1
         return [self.run(first, variant, repeats)]
@@ -193,8 +195,49 @@ def test_fresh_values_come_in_the_process_of_the_first_run(store):
     assert bench.judge(seed=1).passed
     assert len(bench.in_turn) == 1
     states = set(bench.in_turn[0])
-    assert len(states) == 3  # a perturbed one, one with fresh values, one in which few elements are fresh
-    assert len(bench.in_turn[0]) == 6
+    # A perturbed one, and with fresh values: all elements, few of them, other signs, more zeros.
+    assert len(states) == 5
+    assert len(bench.in_turn[0]) == 10
+
+
+@pytest.mark.parametrize("order", [None, 7])
+def test_the_second_run_from_each_state_has_another_order_of_waves(order):
+    first, *further = (SimpleNamespace(key=name) for name in ("first", "one", "other"))
+    seen = []
+
+    def run_in_turn(_first, sequence, _variant, _repeats, *, orders, **_options):
+        seen.append(([start.key for start in sequence], orders))
+
+    with Speculation(SimpleNamespace(run_in_turn=run_in_turn)) as replays:
+        replays.begin_further(first, further, VARIANT, order)
+    ((names, orders),) = seen
+    assert sorted(names) == ["one", "one", "other", "other"]
+    if order is None:
+        assert orders == {}
+    else:
+        assert {names[number]: seed for number, seed in orders.items()} == {"one": 7, "other": 8}
+        assert all(names.index(names[number]) < number for number in orders)
+
+
+def test_the_captured_kernel_runs_once_from_each_state_up_to_one_that_it_does_not_bear():
+    first, *further = (SimpleNamespace(key=name) for name in ("first", "borne", "not borne", "unknown"))
+    alone = []
+
+    def run_in_turn(_first, sequence, variant, _repeats, **_options):
+        assert (sequence, variant) == (further, None)
+        outcomes = (ReplayOutcome.COMPLETED, ReplayOutcome.COMPLETED, ReplayOutcome.FAULTED)
+        return [Run(outcome, "in turn", {}) for outcome in outcomes]
+
+    def run(start, _variant, _repeats=None):
+        alone.append(start.key)
+        return Run(ReplayOutcome.COMPLETED, None, {})
+
+    with Speculation(SimpleNamespace(run_in_turn=run_in_turn, run=run)) as replays:
+        replays.begin_further(first, further, None)
+        outcomes = [replays.run(start, None).outcome for start in further]
+        assert replays.run(first, None).completed
+    assert outcomes == [ReplayOutcome.COMPLETED, ReplayOutcome.FAULTED, ReplayOutcome.COMPLETED]
+    assert alone == ["unknown", "first"]
 
 
 def test_runs_that_nobody_asked_for_do_not_delay_the_verdict():
