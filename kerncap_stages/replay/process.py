@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import threading
 import time
@@ -213,3 +214,11 @@ def _report_progress(file: Path, report: Report) -> str | None:
         report(phase, int(done), int(total))
         return phase
     return None
+
+
+def name_signal(number: int) -> str:
+    """Return a signal's name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

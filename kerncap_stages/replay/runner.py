@@ -21,7 +21,7 @@ from kerncap_stages.replay import accesses
 from kerncap_stages.replay.cuda_code import explain_fault, link_baseline, link_variant
 from kerncap_stages.replay.one_gpu import VARIABLE, choose_only_gpu
 from kerncap_stages.replay.plan import PlanFiles, escape_path, write_plan
-from kerncap_stages.replay.process import run_replayer
+from kerncap_stages.replay.process import name_signal, run_replayer
 from kerncap_stages.replay.report import ReplayResult, interpret_report, read_report
 from kerncap_stages.replay.standby import REPLAYERS
 from kerncap_stages.replay.variant import explain_unfit, needs_host, prepare_variant, read_variant, uses_heap
@@ -324,7 +324,7 @@ def _run(
         number = -code
         return ReplayResult(
             ReplayOutcome.CRASHED,
-            explanation=f"the replay process ended by signal {number} ({_name_signal(number)})",
+            explanation=f"the replay process ended by signal {number} ({name_signal(number)})",
             exit_signal=number,
         )
     report = read_report(report_file)
@@ -347,10 +347,3 @@ def _require_room(folder: Path) -> None:
             f"the replay could not write its report in {folder}: {error.strerror}",
             hint="free space there, or set TMPDIR to another folder, then run it again",
         ) from error
-
-
-def _name_signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
