@@ -15,6 +15,7 @@
 #include "softgpu/exec/launch_plan.hpp"
 #include "softgpu/exec/work_group.hpp"
 #include "softgpu/isa/decoder.hpp"
+#include "softgpu/memory/address_space.hpp"
 
 namespace {
 
@@ -234,7 +235,9 @@ void lane_numbers_wrap_at_32() {
 // 5 x 14 work-items: two whole waves and one of six, whose lanes have ids within the work-group.
 void work_groups_are_divided_into_waves_of_32() {
   constexpr std::uint64_t k_base = 0x10000, k_bytes_per_wave = 32 * 48;
+  const AddressSpace space;  // in which nothing is mapped
   LaunchPlan plan;
+  plan.dispatch.space = &space;
   plan.dispatch.target = Target::gfx1100;
   static_assert(traits(Target::gfx1100).lanes == 32);
   plan.dispatch.group[0] = 5, plan.dispatch.group[1] = 14;
