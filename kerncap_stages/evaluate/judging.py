@@ -25,7 +25,7 @@ from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, Request
 from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Speculation
-from kerncap_stages.validate.verdict import make_manifest, store_reference, store_variant
+from kerncap_stages.validate.verdict import explain_clock, make_manifest, store_reference, store_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,6 +128,7 @@ class VariantJudge:
         judgement = self._judge_surely(judge, variant, code, shape)
         if variant.read_bytes() != code:
             raise UsageError(f"{variant} changed while it was validated")
+        judgement = judgement.note(*explain_clock(self._store, self.capture, code))
         request = Request(
             capture=self._digest,
             backend=self.capture.environment.backend,

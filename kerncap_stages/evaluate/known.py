@@ -75,7 +75,7 @@ class Known:
         self._fresh = fresh
         self._machines: dict[str, None] = {}
         self._evaluations: list[Evaluation] | None = None
-        self._times: dict[tuple[str, str, str, str], MeasuredTime] = {}
+        self._times: dict[tuple[str, str, str, str], tuple[MeasuredTime, bool]] = {}
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -122,7 +122,8 @@ class Known:
             shape = _name_shape(None if entry.shape is None else asdict(entry.shape))
             time = self._times.get((machine, request.capture, entry.code_digest, shape))
             if time is not None:
-                return replace(answer, time=time), True
+                taken, is_own = time
+                return replace(answer, time=taken, own_process=answer.own_process and is_own), True
             untimed = untimed or answer
         return untimed, False
 
@@ -145,7 +146,10 @@ class Known:
             for case, result in zip(made.cases, variant.cases, strict=False):
                 if result.time is not None:
                     machine = result.machine or made.machine
-                    self._times[machine, case.capture.digest, variant.code_digest, shape] = result.time
+                    self._times[machine, case.capture.digest, variant.code_digest, shape] = (
+                        result.time,
+                        result.own_process,
+                    )
 
 
 def _list_machines(made: Evaluation) -> dict[str, None]:

@@ -7,6 +7,7 @@ nothing to what another variant left in a process: docs/decisions/0087-a-process
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.evaluate.ranking import weigh_times
@@ -43,6 +44,10 @@ class Leaders:
 
     def take(self, entry: Entry, case: int, answer: Answer) -> tuple[bool, list[int]]:
         """Give an entry an answer; returns whether all is known of it, and the cases to be judged again."""
+        if case in entry.asked_again and answer.outcome is Outcome.UNJUDGED:
+            # It was right before, and stays so. Its time is not sure, so it does not rank.
+            first = entry.answers[case]
+            answer = replace(first, time=None, reasons=(*first.reasons, *answer.reasons))
         entry.answers[case] = answer
         entry.asked_again.discard(case)
         if entry.asked_again or len(entry.answers) < len(self._cases):

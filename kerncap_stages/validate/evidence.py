@@ -10,10 +10,10 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
-from kerncap_stages.validate.compare.scaled_bounds import find_rounding, scale_bounds
+from kerncap_stages.validate.compare.scaled_bounds import find_rounding, limit_rounding, scale_bounds
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, Judgement, PartVerdict
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
-from kerncap_stages.validate.perturb.guessed_types import guess_float
+from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, guess_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ class Comparison:
                 changes_expected=judgement.changes_expected or states.expected != states.pre,
                 changes_made=judgement.changes_made or states.actual != states.pre,
             )
-            for part in self._find_parts(wanted, region):
+            for part in self._find_parts(wanted, region, states):
                 if (base, part.start) not in wanted.nondeterministic:
                     bounds = self._choose_bounds(wanted, region, expected, part)
                     found = self._compare_part(region, states, part, bounds)
@@ -177,12 +177,18 @@ class Comparison:
             if region.pre is not None and expected is not None and region.base_address not in of_runtime:
                 yield region, expected
 
-    def _find_parts(self, wanted: Expectation, region: Region) -> Iterator[Span]:
+    def _find_parts(self, wanted: Expectation, region: Region, states: States) -> Iterator[Span]:
+        """Yield the parts to compare. Where floats are guessed, an integer among them must not differ."""
         captured = self._find_captured(region.base_address).post
         for part in self._explorer.find_parts(region):
             if wanted.guesses and part.element_type is None and captured is not None:
-                content = self._store.read_memory(captured.digest)[part.start : part.end]
-                yield replace(part, element_type=guess_float(content))
+                before, expected, actual = (
+                    self._store.read_memory(each.digest)[part.start : part.end]
+                    for each in (captured, states.expected, states.actual)
+                )
+                kind = guess_float(before)
+                is_float = kind is not None and differ_as_floats(kind, expected, actual)
+                yield replace(part, element_type=kind if is_float else None)
             else:
                 yield part
 
@@ -201,6 +207,8 @@ class Comparison:
             wanted = replace(wanted, bounds=replace(wanted.bounds, atol=(wanted.bounds.atol or 0.0) + own))
         if wanted.bounds.is_exact or not wanted.start.is_fresh:
             return wanted.bounds
+        if wanted.bounds == _ROUNDING:
+            wanted = replace(wanted, bounds=limit_rounding(_ROUNDING, part.element_type))
         captured = self._find_captured(region.base_address)
         written = [
             (before, after)

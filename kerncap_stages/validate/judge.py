@@ -120,6 +120,7 @@ class Judge:
         """
         if variant is None:
             return self._judge_captured_kernel()
+        self._own.begin_variant()
         judgement = Judgement(Mode.BYTE_EXACT if self._settings.bounds.is_exact else Mode.NUMERIC)
         if self._settings.perturb and self._settings.bounds.is_exact and self._capture.has_post:
             self._explorer.speculate(
@@ -316,19 +317,19 @@ class Judge:
         """Judge further runs of a variant from the same state: their outputs must be right, too."""
         if not run.differing:
             return judgement
-        if not judgement.passed:
-            return judgement.note(explain_nondeterminism(run, self._own.order))
-        # Outputs in which replays of the captured kernel differ, too, do not count against the variant.
         own = self._own.sample(wanted.start)
+        why = explain_nondeterminism(run, self._own.order)
+        too = "; replays of the captured kernel differ, too" if own is not None and own.differing else ""
+        if not judgement.passed:
+            return judgement.note(why + too)
+        # Outputs in which replays of the captured kernel differ, too, do not count against the variant.
         if own is not None:
             wanted = self._comparison.allow_own_differences(wanted, own, exclude=True)
         for outputs in run.differing:
             judgement = self._comparison.judge_outputs(judgement, wanted, replace(run, outputs=outputs))
-        why = explain_nondeterminism(run, self._own.order)
-        if not judgement.passed:
-            return judgement.fail(why)
-        too = "; replays of the captured kernel differ, too" if own is not None and own.differing else ""
-        return judgement.allow(wanted.own.values()).note(why + too)
+        return (
+            judgement.allow(wanted.own.values()).note(why + too) if judgement.passed else judgement.fail(why)
+        )
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
         guard = self._unexpected.guard

@@ -132,13 +132,17 @@ class OwnDifferences:
 
         order: as in ``Repeats``.
         """
-        self.order = order
+        self.order = self._first_order = order
         self.notes: tuple[str, ...] = ()
         self._store = store
         self._capture = capture
         self._baselines = baselines
         self._replayer = replayer
         self._sampled: dict[Hashable, Run] = {}  # by the key of the state
+
+    def begin_variant(self) -> None:
+        """Try other orders of waves again: a replay for an earlier variant may have timed out."""
+        self.order, self.notes = self._first_order, ()
 
     def note(self, judgement: Judgement) -> Judgement:
         """Add a note if outputs of the captured kernel differ from the captured state."""

@@ -70,7 +70,7 @@ def judge_and_publish(
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     if request.code is not None:
-        judgement = judgement.note(*_explain_clock(store, capture, request.code))
+        judgement = judgement.note(*explain_clock(store, capture, request.code))
     with store.begin_transaction() as transaction:
         described = None if request.code is None else store_variant(capture, request.code, transaction)
         store_reference(settings, transaction)
@@ -111,7 +111,7 @@ def _describe_origin(request: Request) -> dict[str, Any]:
     }
 
 
-def _explain_clock(store: Store, capture: Capture, variant: bytes) -> list[str]:
+def explain_clock(store: Store, capture: Capture, variant: bytes) -> list[str]:
     """Explain that a variant reads a clock, if it does and the captured code object does not."""
     code = extract_variant_code(variant, capture)
     if not find_clock_reads(code) or find_clock_reads(store.get_kept(capture.code_digest)) is not False:

@@ -46,8 +46,11 @@ def captured(kc, name, words):
     return done.digest
 
 
-def judge_code(kc, capture, folder):
-    """Judge the captured code as a variant of itself, and without its instructions."""
+def judge_code(kc, capture, folder, *, is_steady=True):
+    """Judge the captured code as a variant of itself, and without its instructions.
+
+    is_steady: it does not add atomically. Else it may fail, because nobody knows the types of its outputs.
+    """
     code = kc.show(capture)["kernel"]
     told = subprocess.run(
         ["kc-store", "cat", code["code_object"]["payload"]],
@@ -58,7 +61,9 @@ def judge_code(kc, capture, folder):
     silent.write_bytes(silence(told.stdout, code["mangled_name"]))
     kc.ok("kc-validate", capture)
     passed = kc.run("kc-validate", capture, "--variant", same)
-    assert passed.code == 0, passed.err
+    if passed.code != 0:
+        assert not is_steady, passed.err
+        assert "replays of the captured kernel differ, too" in passed.err
     failed = kc.run("kc-validate", capture, "--variant", silent)
     assert failed.code == 1, failed.err
     assert "Result: FAIL" in failed.err
@@ -82,7 +87,8 @@ def judge_edits(kc, project, variant, right, wrong):
 def test_attention_of_pytorch(kc, tmp_path, backend, kernel):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     words = program("attention", backend)
-    judge_code(kc, captured(kc, find_kernel(kc, kernel, words), words), tmp_path)
+    digest = captured(kc, find_kernel(kc, kernel, words), words)
+    judge_code(kc, digest, tmp_path, is_steady=backend != "flash-backward")
 
 
 def test_kernels_of_a_training_step(kc, record_property):

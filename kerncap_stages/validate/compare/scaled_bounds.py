@@ -39,6 +39,14 @@ def find_rounding(element_type: str | None) -> Bounds:
     return Bounds(rtol=min(_MOST_ROUNDING, max(_ROUNDING_ULP * epsilon, _LEAST_ROUNDING)))
 
 
+def limit_rounding(bounds: Bounds, element_type: str | None) -> Bounds:
+    """Return bounds in ULP that are no wider than the order of operations explains: bf16 has 2 ULP of 16."""
+    if bounds.ulp is None or element_type not in _ROUNDED_TYPES:
+        return bounds
+    epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+    return replace(bounds, ulp=min(bounds.ulp, int(_MOST_ROUNDING / epsilon)))
+
+
 def scale_bounds(bounds: Bounds, written: Sequence[tuple[Bytes, ...]], element_type: str | None) -> Bounds:
     """Return the bounds with an absolute one added, as large as the relative ones of the largest element.
 

@@ -18,6 +18,13 @@ _MOST_OF_THEM = 0.9
 _PLAUSIBLE = 40
 # Numbers of one magnitude have bf16 exponents within this deviation. One exponent of fp16 would be eight.
 _NARROW = 6.0
+# Bytes, and the bits of the exponent.
+_SHAPES = {
+    "fp64": (8, 0x7FF0_0000_0000_0000),
+    "fp32": (4, 0x7F80_0000),
+    "fp16": (2, 0x7C00),
+    "bf16": (2, 0x7F80),
+}
 
 
 def guess_float(content: Bytes) -> str | None:
@@ -44,6 +51,21 @@ def guess_float(content: Bytes) -> str | None:
         if _are_mostly(_has_exponent(halves, 10, 5, 10)):
             return "fp16"
     return "fp32"
+
+
+def differ_as_floats(element_type: str, one: Bytes, other: Bytes) -> bool:
+    """Whether all elements that differ look like floats of this type, or are zeros, on both sides.
+
+    Small integers look like denormal numbers. Each side: uint8[size_bytes].
+    """
+    size, exponent = _SHAPES[element_type]
+    end = min(one.size, other.size) // size * size
+    left, right = (each[:end].view(f"u{size}") for each in (one, other))
+    differing = left != right
+    return not any(
+        bool(((each != 0) & (each & each.dtype.type(exponent) == 0)).any())
+        for each in (left[differing], right[differing])
+    )
 
 
 def _has_exponent(

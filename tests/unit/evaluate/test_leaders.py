@@ -39,6 +39,15 @@ def test_each_that_would_be_the_best_is_judged_again(leaders):
     assert leaders.take(Entry(4, None), 0, make_answer(0.75)) == (False, [0])
 
 
+def test_one_that_cannot_be_judged_again_stays_right_but_has_no_rank(leaders):
+    entry = Entry(0, None)
+    assert leaders.take(entry, 0, make_answer(0.5)) == (False, [0])
+    assert leaders.take(entry, 0, make_answer(None, own=True, outcome=Outcome.UNJUDGED)) == (True, [])
+    assert entry.answers[0].outcome is Outcome.RIGHT
+    assert entry.answers[0].time is None
+    assert leaders.take(Entry(1, None), 0, make_answer(0.6)) == (False, [0])
+
+
 def test_one_that_had_its_own_process_is_the_best_at_once(leaders):
     assert leaders.take(Entry(0, None), 0, make_answer(0.5, own=True)) == (True, [])
     assert leaders.take(Entry(1, None), 0, make_answer(0.6)) == (True, [])
