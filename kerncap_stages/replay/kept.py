@@ -161,9 +161,10 @@ class KeptReplayers(Standbys):
             return super().take(arguments)
         with self._lock:
             process = self._process
-            if process is None or process.is_busy or not process.wait_until_ready():
-                return None  # the next start() ends one that has died
-            if not process.send(arguments):
+            if process is None or process.is_busy:
+                return None
+            if not process.wait_until_ready() or not process.send(arguments):
+                self.end_process()  # it has died, or hangs
                 return None
             process.is_busy = True
         process.replays += 1

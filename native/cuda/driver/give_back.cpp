@@ -1,5 +1,5 @@
 // Makes the process fit for another replay: nothing of the last one stays on the device or at its addresses. Memory that is
-// had anew, of the device or the host, in a module or local, holds nothing of what was there before (H100, driver 580.159).
+// allocated again, of the device or the host, in a module or local, holds nothing of what was there (H100, driver 580.159).
 // No call gives registers and shared memory back: scrub.hpp overwrites what runs left there in front of each run.
 #include <sys/mman.h>
 #include <unistd.h>

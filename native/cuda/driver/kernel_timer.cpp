@@ -38,7 +38,7 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   while (cupti().cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-    // What runs between runs is none.
+    // Our kernels between two runs are no runs.
     const std::string_view name(kernel.name == nullptr ? "" : kernel.name);
     if (is_ours(name)) continue;
     const std::lock_guard lock(g_mutex);
