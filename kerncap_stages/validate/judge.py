@@ -326,7 +326,8 @@ class Judge:
         if own is not None:
             wanted = self._comparison.allow_own_differences(wanted, own, exclude=True)
         for outputs in run.differing:
-            judgement = self._comparison.judge_outputs(judgement, wanted, replace(run, outputs=outputs))
+            if judgement.passed:  # one wrong run is evidence enough
+                judgement = self._comparison.judge_outputs(judgement, wanted, replace(run, outputs=outputs))
         return (
             judgement.allow(wanted.own.values()).note(why + too) if judgement.passed else judgement.fail(why)
         )
