@@ -215,9 +215,8 @@ def _open_lines(path: Path) -> FileIO:
     for stream in (1, 2):
         with contextlib.suppress(OSError):
             if os.path.samestat(path.stat(), os.fstat(stream)):
-                return os.fdopen(
-                    os.dup(stream), "wb", buffering=0
-                )  # they share the place that is written next
+                # The copy shares the place that is written next.
+                return os.fdopen(os.dup(stream), "wb", buffering=0)
     return path.open("wb", buffering=0)
 
 

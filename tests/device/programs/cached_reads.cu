@@ -1,4 +1,5 @@
 // Sums 16 MiB, which the level-two cache of a large GPU holds: behind itself they are there, behind a flush they are not.
+// With PERSISTING the cache is told to keep what the kernel reads, whatever comes through it later.
 #include "check.cuh"
 
 constexpr int k_blocks = 1056;
@@ -21,7 +22,20 @@ int main() {
   CHECK(cudaMalloc(&sums, k_blocks * k_threads * sizeof *sums));
   CHECK(cudaMemset(data, 1, k_bytes));
   CHECK(cudaMemset(sums, 0, k_blocks * k_threads * sizeof *sums));
+#ifdef PERSISTING
+  CHECK(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, k_bytes));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeAccessPolicyWindow;
+  attribute.val.accessPolicyWindow = {data, k_bytes, 1.0f, cudaAccessPropertyPersisting, cudaAccessPropertyStreaming};
+  cudaLaunchConfig_t config{};
+  config.gridDim = k_blocks;
+  config.blockDim = k_threads;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  CHECK(cudaLaunchKernelEx(&config, sum, static_cast<const float4*>(data), sums, k_bytes / static_cast<int>(sizeof *data)));
+#else
   sum<<<k_blocks, k_threads>>>(data, sums, k_bytes / static_cast<int>(sizeof *data));
+#endif
   CHECK(cudaDeviceSynchronize());
   std::printf("ok\n");
   return 0;
