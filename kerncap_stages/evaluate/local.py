@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.evaluate.contract import Role
 from kerncap_stages.evaluate.tasks import Setup
 from kerncap_stages.evaluate.timing import replay_captured
-from kerncap_stages.evaluate.workers import WorkerProcess, choose_gpu
+from kerncap_stages.evaluate.workers import WorkerProcess, choose_gpu, share_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,12 +94,10 @@ class LocalWorkforce:
             neighbours=self._neighbours,
             times=not self._settings.on_cores,
         )
-        own = choose_gpu(
-            first.environment.backend,
-            first.dispatch.device_index,
-            place,
-            is_software=first.device.software or self._settings.on_cores,
-        )
+        if first.device.software or self._settings.on_cores:
+            own = share_cores(self.count)
+        else:
+            own = choose_gpu(first.environment.backend, first.dispatch.device_index, place)
         try:
             environment = {**os.environ, **own, "TMPDIR": str(self._temporary)}
             return WorkerProcess(place, setup, scratch, environment, tell)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # -P: a file in the working folder must not stand in for one of the package's.
 _COMMAND = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.worker")
 # HIP's numbers count those that ROCr leaves, and HIP reads CUDA's without its own; the replayer asks ROCr.
+_SOFTGPU_WORKERS = "KERNCAP_SOFTGPU_WORKERS"
 _ROCR, _HIP, _CUDA = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 _KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 _MAX_SAID = 2000
@@ -126,6 +127,16 @@ def count_workers(backend: str, *, is_software: bool) -> int:
     return max(1, len(list_gpus(backend)))
 
 
+def share_cores(count: int) -> dict[str, str]:
+    """Return the variable that gives each of so many software GPUs its share of the cores.
+
+    Nothing if the user has set it.
+    """
+    if _SOFTGPU_WORKERS in os.environ:
+        return {}
+    return {_SOFTGPU_WORKERS: str(max(1, len(os.sched_getaffinity(0)) // count))}
+
+
 def choose_count(wanted: int | None, capture: Capture) -> int:
     """Return how many workers judge variants of a capture. ``wanted``: by the user; None: as many as fit."""
     is_software = capture.device.software
@@ -157,12 +168,12 @@ def list_gpus(backend: str) -> list[str]:
     return [chosen[int(each)] if each.isdecimal() else each for each in known]
 
 
-def choose_gpu(backend: str, device_index: int, place: int, *, is_software: bool) -> dict[str, str]:
+def choose_gpu(backend: str, device_index: int, place: int) -> dict[str, str]:
     """Return the variables by which a worker sees one GPU where the capture's was.
 
-    Nothing for the software GPU, and where there is one GPU that ROCr or CUDA choose by themselves.
+    Nothing where there is one GPU that ROCr or CUDA choose by themselves.
     """
-    gpus = [] if is_software else list_gpus(backend)
+    gpus = list_gpus(backend)
     is_by_hip = backend != Backend.CUDA and (_HIP in os.environ or bool(os.environ.get(_CUDA)))
     if not gpus or (len(gpus) == 1 and not is_by_hip):
         return {}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # Not the daemons of Ray or Slurm, which are there without it.
 _OURS = (b"kc-evaluate", b"kc-replay", b"kerncap_stages", b"ray::NodeActor")
 _SHARED = Path("/dev/shm")
-_LOOK_S = 0.2
+_LOOK_S = 0.5  # to look takes milliseconds of a processor
 
 
 class EvaluationMemory:

@@ -1,13 +1,11 @@
 #include "hsa/driver/kept_memory.hpp"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 
 namespace kerncap::hsa {
 namespace {
@@ -20,17 +18,8 @@ void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); 
 
 // mincore() says of a page on a swap device that it is not in memory.
 bool may_be_swapped() {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/swaps", "re"), &std::fclose);
-  if (file == nullptr) return errno != ENOENT;   // a kernel without swapping has no such file
-  char line[512];
-  bool is_head = true;
-  while (std::fgets(line, sizeof line, file.get()) != nullptr) {
-    unsigned long long used = 1;
-    const bool is_known = std::sscanf(line, "%*s %*s %*s %llu", &used) == 1;
-    if (!is_head && (!is_known || used != 0)) return true;
-    is_head = false;
-  }
-  return false;
+  struct sysinfo machine = {};
+  return ::sysinfo(&machine) != 0 || machine.freeswap != machine.totalswap;
 }
 
 void find_touched(std::uint64_t begin, std::uint64_t bytes, std::uint8_t* touched) {

@@ -19,7 +19,13 @@ from kerncap_stages.evaluate.tasks import (
     read_task,
     write,
 )
-from kerncap_stages.evaluate.workers import choose_gpu, count_workers, find_neighbours, list_gpus
+from kerncap_stages.evaluate.workers import (
+    choose_gpu,
+    count_workers,
+    find_neighbours,
+    list_gpus,
+    share_cores,
+)
 from kerncap_stages.replay.process import track
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.request import JudgeSettings
@@ -40,10 +46,9 @@ def four_gpus(monkeypatch, tmp_path):
 
 def test_each_worker_has_a_gpu_of_its_own_where_the_capture_had_its():
     assert count_workers("hsa", is_software=False) == 4
-    seen = [choose_gpu("hsa", 1, place, is_software=False) for place in range(4)]
+    seen = [choose_gpu("hsa", 1, place) for place in range(4)]
     assert [each["ROCR_VISIBLE_DEVICES"].split(",")[1] for each in seen] == ["0", "1", "2", "3"]
     assert all(sorted(each["ROCR_VISIBLE_DEVICES"].split(",")) == ["0", "1", "2", "3"] for each in seen)
-    assert choose_gpu("hsa", 0, 3, is_software=True) == {}
 
 
 def test_only_what_the_user_chose_is_used(monkeypatch):
@@ -51,16 +56,16 @@ def test_only_what_the_user_chose_is_used(monkeypatch):
     assert list_gpus("hsa") == ["3", "1", "GPU-ab"]
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2,0")
     assert list_gpus("hsa") == ["GPU-ab", "3"]
-    assert choose_gpu("hsa", 0, 1, is_software=False) == {
+    assert choose_gpu("hsa", 0, 1) == {
         "ROCR_VISIBLE_DEVICES": "3,GPU-ab",
         "HIP_VISIBLE_DEVICES": "0,1",
     }
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
-    assert [choose_gpu("cuda", 0, place, is_software=False) for place in range(3)] == [
+    assert [choose_gpu("cuda", 0, place) for place in range(3)] == [
         {"CUDA_VISIBLE_DEVICES": each} for each in ("5,7", "7,5", "5,7")
     ]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
-    assert choose_gpu("cuda", 0, 0, is_software=False) == {}
+    assert choose_gpu("cuda", 0, 0) == {}
 
 
 @pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
@@ -68,11 +73,10 @@ def test_the_one_gpu_that_hip_was_given_is_the_one_that_rocr_uses(monkeypatch, n
     """As Ray's actors and steps of Slurm have it: the replayer would else work on ROCr's first GPU."""
     monkeypatch.setenv(name, "3")
     assert count_workers("hsa", is_software=False) == 1
-    assert choose_gpu("hsa", 0, 0, is_software=False) == {
+    assert choose_gpu("hsa", 0, 0) == {
         "ROCR_VISIBLE_DEVICES": "3",
         "HIP_VISIBLE_DEVICES": "0",
     }
-    assert choose_gpu("hsa", 0, 0, is_software=True) == {}
 
 
 @pytest.mark.parametrize(
@@ -95,10 +99,19 @@ def test_an_empty_choice_is_no_gpu_and_no_choice_is_all(monkeypatch, name):
     backend = "cuda" if name.startswith("CUDA") else "hsa"
     monkeypatch.setenv(name, "")
     assert list_gpus(backend) == []
-    assert choose_gpu(backend, 0, 1, is_software=False) == {}  # the worker sees what we see
+    assert choose_gpu(backend, 0, 1) == {}  # the worker sees what we see
     assert count_workers(backend, is_software=False) == 1
     monkeypatch.delenv(name)
     assert backend == "cuda" or list_gpus(backend) == ["0", "1", "2", "3"]
+
+
+def test_software_gpus_share_the_cores_unless_the_user_decides(monkeypatch):
+    name = "KERNCAP_SOFTGPU_WORKERS"
+    monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: set(range(8)))
+    assert [share_cores(count)[name] for count in (1, 2, 3, 8, 20)] == ["8", "4", "2", "1", "1"]
+    monkeypatch.setenv(name, "3")
+    assert share_cores(2) == {}
 
 
 def test_names_that_hip_takes_are_kept(monkeypatch):
