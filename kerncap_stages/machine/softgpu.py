@@ -68,6 +68,7 @@ _SETTINGS: dict[str, tuple[Callable[[str], bool], str]] = {
     "LDS": (lambda text: text in ("hardware", *LDS_WATCH), "hardware, report or stop"),
     "SCHEDULE": (_is_schedule, "hardware-like, adversarial or adversarial:SEED"),
     "CLOCK": (_is_clock, "steady or jumps:SEED"),
+    "UNSET": (lambda text: text in ("patterns", "leftovers"), "patterns or leftovers"),
 }
 
 

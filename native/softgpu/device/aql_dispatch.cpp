@@ -110,6 +110,7 @@ AqlQueue::Start AqlQueue::start_kernel(std::uint64_t index, const aql::KernelDis
   }
 
   dispatch.kernels_before = m_kernels++;
+  dispatch.begins_with_leftovers = m_context.keeps_leftovers;
   if (m_context.clock != nullptr) dispatch.clock_ahead_ns = m_context.clock->next_ns();
   std::shared_ptr<AccessRecord> accesses;
   if (m_context.accesses != nullptr) accesses = m_context.accesses->begin(packet.kernel_object);

@@ -114,7 +114,8 @@ std::uint32_t Driver::create_queue(Gpu& gpu, QueueSettings settings, bool copies
       reinterpret_cast<std::uint64_t*>(m_memory->view() + m_memory->doorbells_offset(gpu.index)) + number;
   std::atomic_ref<std::uint64_t>(*settings.doorbell).store(~std::uint64_t{0});
 
-  const QueueContext context{gpu, m_events, m_engine, m_log.get(), [this] { m_scheduler.wake(); }, m_gpus, &m_lds, m_accesses.get(), &m_clock};
+  const QueueContext context{gpu, m_events, m_engine, m_log.get(), [this] { m_scheduler.wake(); }, m_gpus, &m_lds, m_accesses.get(), &m_clock,
+                             m_settings.keeps_leftovers};
   std::shared_ptr<Queue> queue;
   if (copies) {
     queue = std::make_shared<SdmaQueue>(context, settings);

@@ -28,6 +28,7 @@ struct QueueContext {
   LdsWatch* lds = nullptr;  // null: nobody is told of accesses beyond the LDS
   AccessLog* accesses = nullptr;  // null: nobody records them
   ClockJumps* clock = nullptr;  // null: the host's
+  bool keeps_leftovers = false;  // Dispatch::begins_with_leftovers
 };
 
 struct QueueSettings {

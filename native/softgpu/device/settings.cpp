@@ -85,6 +85,13 @@ core::Result<Settings> Settings::from_environment() {
     if (!ClockJumps::parse(text, settings.clock_seed)) return bad("KERNCAP_SOFTGPU_CLOCK", text, "expected steady or jumps:SEED");
   }
 
+  if (const char* text = variable("KERNCAP_SOFTGPU_UNSET")) {
+    settings.keeps_leftovers = std::string_view(text) == "leftovers";
+    if (!settings.keeps_leftovers && std::string_view(text) != "patterns") {
+      return bad("KERNCAP_SOFTGPU_UNSET", text, "expected patterns or leftovers");
+    }
+  }
+
   const char* trace = variable("KERNCAP_SOFTGPU_TRACE");
   settings.trace = trace != nullptr && std::string_view(trace) != "0";
   if (const char* path = variable("KERNCAP_SOFTGPU_COUNT")) settings.count_path = path;

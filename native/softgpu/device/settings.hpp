@@ -8,6 +8,7 @@
 //   KERNCAP_SOFTGPU_LDS         accesses beyond a work-group's LDS: hardware (default: not a word), report, stop
 //   KERNCAP_SOFTGPU_SCHEDULE    hardware-like (default), adversarial, adversarial:SEED: whose turn it is among waves
 //   KERNCAP_SOFTGPU_CLOCK       steady (default), jumps:SEED: the clocks that kernels read go forward from dispatch to dispatch
+//   KERNCAP_SOFTGPU_UNSET       patterns (default), leftovers: what registers, LDS and scratch memory hold before a kernel writes them
 //   KERNCAP_SOFTGPU_TRACE       anything but 0: driver calls and packets on standard error
 //   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
 //   KERNCAP_SOFTGPU_ACCESSES    with that: a file of ranges of memory; how much dispatches read and write of each is told, too
@@ -35,6 +36,7 @@ struct Settings {
   BeyondLds beyond_lds = BeyondLds::hardware;
   Schedule schedule;
   std::optional<std::uint64_t> clock_seed;  // of jumps; none: there are none
+  bool keeps_leftovers = false;
   bool trace = false;
   std::string count_path;     // empty: no counts
   std::string accesses_path;  // empty: not recorded

@@ -48,6 +48,7 @@ struct Dispatch {
   std::uint64_t kernarg_va = 0;
   std::uint64_t packet_va = 0, queue_va = 0, dispatch_id = 0;  // for kernels that ask for them
   std::uint64_t kernels_before = 0;     // in its queue
+  bool begins_with_leftovers = false;   // of earlier kernels, in registers, LDS and scratch memory; not with patterns
   std::uint64_t clock_ahead_ns = 0;     // of its clocks, before CLOCK_MONOTONIC_RAW
   std::uint32_t grid[3] = {1, 1, 1};    // work-items
   std::uint16_t group[3] = {1, 1, 1};

@@ -70,17 +70,27 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
   const std::size_t wave_count = plan.waves_of(size[0] * size[1] * size[2]);
 
   const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
-  const std::size_t turn = dispatch.kernels_before % std::size(k_unset_lds);
-  Row unset;
-  std::ranges::fill(unset.lane, k_unset_registers[turn]);
-  m_registers.assign(rows_per_wave * wave_count, unset);
-  m_lds.assign(allocated_lds_bytes(dispatch) / sizeof k_unset_lds[turn], k_unset_lds[turn]);
+  WaveContext first_wave;
+  const std::size_t rows = rows_per_wave * wave_count;
+  const std::size_t lds_words = allocated_lds_bytes(dispatch) / sizeof k_unset_lds[0];
+  if (dispatch.begins_with_leftovers) {
+    // What the last work-group in this place left. Its place never shrinks, so a smaller one between keeps the rest.
+    m_registers.resize(std::max(m_registers.size(), rows));
+    m_lds.resize(std::max(m_lds.size(), lds_words));
+    if (!waves.empty()) first_wave.sgpr = waves.front().sgpr;
+  } else {
+    const std::size_t turn = dispatch.kernels_before % std::size(k_unset_lds);
+    Row unset;
+    std::ranges::fill(unset.lane, k_unset_registers[turn]);
+    m_registers.assign(rows, unset);
+    m_lds.assign(lds_words, k_unset_lds[turn]);
+    fill_scratch(plan);
+  }
   interrupt = &dispatch.interrupt;
   goes_on_beyond_lds = &dispatch.goes_on_beyond_lds;
   sync = plan.sync;
   clock_ahead_ns = dispatch.clock_ahead_ns;
-  fill_scratch(plan);
-  waves.assign(wave_count, WaveContext{});
+  waves.assign(wave_count, first_wave);
   status.assign(wave_count, WaveStatus::ready);
   for (std::size_t i = 0; i < wave_count; ++i) {
     WaveContext& wave = waves[i];
