@@ -2,7 +2,6 @@
 #include "cuda/driver/scrub.hpp"
 
 #include <algorithm>
-#include <random>
 #include <string>
 
 #include "cuda/api.hpp"
@@ -19,14 +18,6 @@ constexpr unsigned k_local_threads = 512;
 constexpr std::string_view k_local_size = "[65536]";   // in the text
 constexpr std::uint64_t k_most_local_bytes = 65536;
 constexpr std::uint64_t k_local_step_bytes = 16;
-
-// Words begin with the first, and have other bits where the second has them. As integers, and as floats of all types, they are
-// very negative, very large, zero, and anything: what is right by luck with one of them is wrong with the next.
-struct Fill {
-  std::uint32_t pattern;
-  std::uint32_t mix;
-};
-constexpr Fill k_fills[] = {{0xFE00'0000, 0x00FF'FFFF}, {0, ~0U}, {0x7E00'0000, 0x00FF'FFFF}, {0, 0}};
 
 }  // namespace
 
@@ -65,7 +56,6 @@ Result<void> Scrub::prepare(CUdevice device) {
                                                static_cast<int>(m_shared_bytes)));
   }
   if (!made) return made;
-  m_seed = std::random_device()();
   m_kernel = kernel;
   return {};
 }
@@ -89,21 +79,20 @@ Result<Scrub::Local> Scrub::local(std::uint64_t bytes) {
 
 Result<void> Scrub::run(CUdevice device, std::uint64_t local_bytes, CUstream stream) {
   if (Result<void> ready = prepare(device); !ready) return ready;
-  Fill fill = k_fills[m_runs++ % std::size(k_fills)];
-  m_seed = m_seed * 1664525 + 1013904223;
+  replay::ScrubValues values = m_turns.next();
   if (local_bytes != 0) {
     local_bytes = std::min((local_bytes + k_local_step_bytes - 1) / k_local_step_bytes * k_local_step_bytes, k_most_local_bytes);
     const Result<Local> each = local(local_bytes);
     if (!each) return each.error();
     auto words = static_cast<std::uint32_t>(local_bytes / sizeof(std::uint32_t));
-    void* parameters[] = {&words, &fill.pattern, &fill.mix, &m_seed};
+    void* parameters[] = {&words, &values.pattern, &values.mix, &values.seed};
     Result<void> done = checked("overwriting local memory",
                                 driver().cuLaunchKernel(each.value().kernel, each.value().blocks, 1, 1, k_local_threads, 1, 1,
                                                         0, stream, parameters, nullptr));
     if (!done) return done;
   }
   std::uint32_t words = m_shared_bytes / sizeof(std::uint32_t);
-  void* parameters[] = {&words, &fill.pattern, &fill.mix, &m_seed};
+  void* parameters[] = {&words, &values.pattern, &values.mix, &values.seed};
   return checked("overwriting shared memory and registers",
                  driver().cuLaunchKernel(m_kernel, m_multiprocessors, 1, 1, k_threads, 1, 1, m_shared_bytes, stream, parameters,
                                          nullptr));

@@ -9,6 +9,7 @@
 
 #include "core/result.hpp"
 #include "cuda/cuda_headers.hpp"
+#include "replay/scrub_values.hpp"
 
 namespace kerncap::cuda {
 
@@ -41,8 +42,7 @@ class Scrub {
   unsigned m_multiprocessors = 0;
   std::uint32_t m_shared_bytes = 0;          // the most that a block may have
   std::map<std::uint64_t, Local> m_locals;   // by how much each clears
-  std::uint32_t m_runs = 0;
-  std::uint32_t m_seed = 0;
+  replay::ScrubTurns m_turns;
 };
 
 }  // namespace kerncap::cuda

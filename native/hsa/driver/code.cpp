@@ -7,6 +7,7 @@
 #include "hsa/driver/hsa_driver.hpp"
 #include "hsa/driver/loaded_code.hpp"
 #include "hsa/driver/steering.hpp"
+#include "hsa/embedded_kernels.hpp"
 #include "replay/address_space.hpp"
 
 namespace kerncap::hsa {
@@ -132,6 +133,16 @@ Result<void> HsaDriver::load_by_hip(LoadedCode& code, const std::string& symbol)
   if (!module) return module.error();
   code.hip_module = module.value();
   return {};
+}
+
+std::unique_ptr<replay::Code> HsaDriver::load_own(std::string_view file, const std::string& symbol) {
+  for (const EmbeddedKernel& kernel : embedded_kernels(file, m_device->isa)) {
+    auto code = std::make_unique<LoadedCode>(m_runtime, nullptr);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(kernel.bytes, kernel.size));
+    code->file.assign(bytes.begin(), bytes.end());
+    if (load_by_runtime(*code, symbol)) return code;
+  }
+  return nullptr;
 }
 
 Result<void> HsaDriver::load_by_runtime(LoadedCode& code, const std::string& symbol) {

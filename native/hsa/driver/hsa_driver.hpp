@@ -16,6 +16,7 @@
 #include "hsa/driver/machine.hpp"
 #include "hsa/driver/readable_code.hpp"
 #include "hsa/driver/runtime.hpp"
+#include "hsa/driver/scrub.hpp"
 #include "hsa/packets.hpp"
 #include "replay/driver.hpp"
 #include "replay/guard.hpp"
@@ -44,6 +45,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t> at) override;
+  core::Result<void> scrub(const replay::Code& code, bool stays_warm) override;
   void choose_order(std::optional<std::uint64_t> seed) override;
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& captured) override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
@@ -86,6 +88,9 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   void submit(const Packet& packet);
   core::Result<void> wait_for_kernel();
   core::Result<void> prepare_grid_barrier(const replay::Launch& launch);
+  // A kernel of ours; null: this build has none that the device takes.
+  std::unique_ptr<replay::Code> load_own(std::string_view file, const std::string& symbol);
+  [[nodiscard]] bool can_scrub();
   core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
   core::Result<void> copy(bool to_saved);
   core::Result<void> make_staging();
@@ -110,6 +115,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   std::byte* m_kernarg = nullptr;
   std::size_t m_kernarg_room = 0;
   std::unique_ptr<replay::Code> m_grid_barrier;  // for cooperative launches, once there was one
+  Scrub m_scrub;
   struct Staging {
     std::byte* memory = nullptr;
     hsa_signal_t done{};                        // 0 when the buffer is free

@@ -28,7 +28,9 @@ void HsaDriver::choose_order(std::optional<std::uint64_t> seed) {
 
 Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& captured) {
   if (Result<void> settled = settle(); !settled) return settled.error();
-  const auto& loaded = static_cast<const LoadedCode&>(code);
+  auto& loaded = static_cast<LoadedCode&>(code);
+  std::copy_n(captured.grid, 3, loaded.last_grid);
+  std::copy_n(captured.block, 3, loaded.last_block);
   const std::uint64_t queue = m_hip == nullptr ? reinterpret_cast<std::uint64_t>(m_queue) : 0;
   const std::vector<std::byte> kernarg = m_hidden.rebuild(*m_plan, captured, queue);
   replay::Launch launch = captured;
@@ -106,13 +108,7 @@ Result<void> HsaDriver::prepare_grid_barrier(const replay::Launch& launch) {
   if (m_grid_barrier == nullptr) {
     const std::vector<EmbeddedKernel> kernels = embedded_kernels("grid_barrier", m_device->isa);
     if (kernels.empty() && !embedded_kernels("copy", m_device->isa).empty()) return {};  // the target has no such barrier
-    for (const EmbeddedKernel& kernel : kernels) {
-      Result<std::unique_ptr<replay::Code>> code =
-          load(std::as_bytes(std::span(kernel.bytes, kernel.size)), "kerncap_grid_barrier", std::nullopt);
-      if (!code) continue;
-      m_grid_barrier = std::move(code.value());
-      break;
-    }
+    m_grid_barrier = load_own("grid_barrier", "kerncap_grid_barrier");
     if (m_grid_barrier == nullptr) {
       return Error{ErrorCode::unsupported, "the dispatch was a cooperative one, and this build of kerncap-stages has no "
                                            "kernel for " + architecture_of(m_device->isa) +

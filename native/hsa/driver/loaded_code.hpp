@@ -43,6 +43,9 @@ struct LoadedCode final : replay::Code {
   std::uint32_t static_lds_bytes = 0;
   std::uint32_t private_bytes = 0;
   std::uint32_t kernarg_bytes = 0;
+  // Of the last launch; zeros before it.
+  std::uint64_t last_grid[3] = {};              // work-items
+  std::uint32_t last_block[3] = {};
 };
 
 // "gfx90a" of "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-".

@@ -35,6 +35,11 @@ hsa_status_t add_pool(hsa_amd_memory_pool_t pool, void* data) {
   const auto& gather = *static_cast<Gather*>(data);
   hsa_amd_segment_t segment{};
   gather.runtime->hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
+  if (segment == HSA_AMD_SEGMENT_GROUP) {
+    std::size_t bytes = 0;
+    gather.runtime->hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SIZE, &bytes);
+    gather.device->work_group_lds_bytes = static_cast<std::uint32_t>(bytes);
+  }
   if (segment != HSA_AMD_SEGMENT_GLOBAL) return HSA_STATUS_SUCCESS;
   std::uint32_t flags = 0;
   gather.runtime->hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
@@ -65,6 +70,8 @@ hsa_status_t add_agent(hsa_agent_t agent, void* data) {
   runtime.hsa_amd_agent_iterate_memory_pools(agent, add_pool, &gather);
   if (type == HSA_DEVICE_TYPE_GPU) {
     runtime.hsa_agent_iterate_isas(agent, name_isa, &gather);
+    device.compute_units = number_of(runtime, agent, HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT);
+    device.waves_per_unit = number_of(runtime, agent, HSA_AMD_AGENT_INFO_MAX_WAVES_PER_CU);
     gather.machine->devices.push_back(device);
   } else if (type == HSA_DEVICE_TYPE_CPU && gather.machine->host.agent.handle == 0) {
     gather.machine->host = device;

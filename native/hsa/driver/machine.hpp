@@ -22,6 +22,9 @@ struct ReplayDevice {
   std::string isa;
   std::vector<ReplayPool> pools;
   replay::Driver::Peaks peaks = {};
+  std::uint32_t compute_units = 0;
+  std::uint32_t waves_per_unit = 0;     // at most
+  std::uint32_t work_group_lds_bytes = 0;  // at most
 
   // Its memory is memory of this process.
   [[nodiscard]] bool is_software() const { return name.find("software") != std::string::npos; }

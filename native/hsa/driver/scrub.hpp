@@ -1,0 +1,17 @@
+// Kernels of ours that overwrite what runs leave on the compute units, and in scratch memory.
+#pragma once
+
+#include <memory>
+
+#include "replay/driver.hpp"
+#include "replay/scrub_values.hpp"
+
+namespace kerncap::hsa {
+
+struct Scrub {
+  bool is_wanted = false;
+  std::unique_ptr<replay::Code> waves, lds, registers;  // kernels/scrub.cl; null before the first run
+  replay::ScrubTurns turns;
+};
+
+}  // namespace kerncap::hsa
