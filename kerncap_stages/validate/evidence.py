@@ -10,7 +10,12 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
-from kerncap_stages.validate.compare.scaled_bounds import find_rounding, limit_rounding, scale_bounds
+from kerncap_stages.validate.compare.scaled_bounds import (
+    find_rounding,
+    grow_tolerance,
+    limit_rounding,
+    scale_bounds,
+)
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, Judgement, PartVerdict
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, guess_float
@@ -199,31 +204,35 @@ class Comparison:
         """Choose the bounds for a part: with fresh values, relative ones apply to its largest element.
 
         Fresh values may cancel each other in sums where the captured ones do not, so the largest element that
-        the captured dispatch wrote counts, too. Fresh values show whether a variant computes the same, not
-        how precisely.
+        the captured dispatch wrote counts, too. An absolute bound grows with the output. Fresh values show
+        whether a variant computes the same, not how precisely.
         """
         own = wanted.own.get((region.base_address, part.start))
-        if own is not None:
-            wanted = replace(wanted, bounds=replace(wanted.bounds, atol=(wanted.bounds.atol or 0.0) + own))
-        if wanted.bounds.is_exact or not wanted.start.is_fresh:
-            return wanted.bounds
-        if wanted.bounds == _ROUNDING:
-            wanted = replace(wanted, bounds=limit_rounding(_ROUNDING, part.element_type))
+        bounds = wanted.bounds
+        if wanted.start.is_fresh and not bounds.is_exact:
+            bounds = self._scale_bounds(wanted, region, expected, part)
+        return bounds if own is None else replace(bounds, atol=(bounds.atol or 0.0) + own)
+
+    def _scale_bounds(self, wanted: Expectation, region: Region, expected: MemoryRef, part: Span) -> Bounds:
+        bounds = wanted.bounds
+        if bounds == _ROUNDING:
+            bounds = limit_rounding(_ROUNDING, part.element_type)
         captured = self._find_captured(region.base_address)
-        written = [
-            (before, after)
-            for before, after in (
+        now, first, *others = (
+            [
+                self._store.read_memory(state.digest)[part.start : part.end]
+                for state in pair
+                if state is not None
+            ]
+            for pair in (
                 (region.pre, expected),
                 (captured.pre, captured.post),
                 self._find_unsigned(wanted, region.base_address),
             )
-            if before is not None and after is not None and before != after
-        ]
-        states = [
-            tuple(self._store.read_memory(state.digest)[part.start : part.end] for state in pair)
-            for pair in written
-        ]
-        return scale_bounds(wanted.bounds, states, part.element_type)
+        )
+        grown = grow_tolerance(bounds, first, now, part.element_type)
+        written = [tuple(pair) for pair in (now, first, *others) if len(pair) == 2]
+        return scale_bounds(grown, written, part.element_type)
 
     def _find_unsigned(self, wanted: Expectation, base: int) -> tuple[MemoryRef | None, MemoryRef | None]:
         """Return a region before and after a run with the captured signs, if they are others now.

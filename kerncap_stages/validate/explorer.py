@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
-from kerncap_stages.validate.compare.scaled_bounds import count_special
 from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import (
@@ -130,7 +129,7 @@ class Explorer:
             parts,
             beside,
             self._begin_together,
-            partial(count_special, self._store),
+            self._store,
             is_exact=self._settings.bounds.is_exact,
             seed=self._seed or 0,
         )

@@ -5,21 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.validate.compare.scaled_bounds import count_special, writes_no_number
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
+from kerncap_stages.validate.perturb.guessed_types import guess_float
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.perturb.start import Start
 
 # So many inputs are tried by themselves; of further ones only floats change.
 _MAX_INPUTS = 16
+# What the states try, for people.
+_TRIES = {
+    Variety.ALL: "fresh values of the inputs",
+    Variety.FEW: "fresh values of a few elements",
+    Variety.MIRRORED: "other signs in the inputs",
+    Variety.ZEROS: "more zeros in the inputs",
+}
 # After this many trials that did not end in time, only floats change.
 _MAX_SLOW_TRIALS = 2
 
@@ -33,7 +44,7 @@ class FreshInputs:
         inputs: Sequence[tuple[Region, tuple[Span, ...]]],
         beside: Sequence[Trial] | None,
         begin: Callable[[Sequence[Start]], None],
-        count_special: Callable[[MemoryRef, Sequence[Span]], int],
+        store: Store,
         *,
         is_exact: bool,
         seed: int,
@@ -41,7 +52,7 @@ class FreshInputs:
         """``inputs``: with the parts whose elements have one type.
 
         beside: perturbations of memory that no known pointer leads to, for the same state; None: none.
-        begin: begins replays of the captured kernel. count_special: counts NaNs and infinities in memory.
+        begin: begins replays of the captured kernel. store: has the contents of memory.
         is_exact: whether outputs must be the same, byte for byte.
         """
         self._baselines = baselines
@@ -49,7 +60,7 @@ class FreshInputs:
         self._beside = beside
         self._seed = seed
         self._begin = begin
-        self._count_special = count_special
+        self._store = store
         self._is_exact = is_exact
         # With bounds values stay in distribution, so that rounding errors stay as the bounds assume.
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
@@ -59,6 +70,7 @@ class FreshInputs:
         self._was_sought = False
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
+        self._left_out: dict[tuple[Variety, str], str] = {}
 
     @property
     def found(self) -> BaselineRun | None:
@@ -121,9 +133,68 @@ class FreshInputs:
             if start.key not in self._runs:
                 self._runs[start.key] = self._baselines.run_once(start)
             run = self._runs[start.key]
-            if not run.completed or (start.variety in OTHER_SIGNS and self._has_more_special(run, found[0])):
+            if run.completed and self._shows_something(run, found[0]):
+                yield run
+
+    def explain_left_out(self) -> list[str]:
+        """Explain which states were not tried, or not for all outputs, as they give no numbers."""
+        return [
+            f"{_TRIES[variety]} were not tried{where}: the captured kernel gives {why} then"
+            for (variety, where), why in self._left_out.items()
+        ]
+
+    def _shows_something(self, run: BaselineRun, usual: BaselineRun) -> bool:
+        """Whether a variant can be judged from a state. If it cannot, or not for all outputs, note why."""
+        variety = run.start.variety or Variety.ALL
+        if variety in OTHER_SIGNS and self._has_more_special(run, usual):
+            self._left_out[variety, ""] = "more NaNs or infinities"
+            return False
+        return not self._note_lost(run, variety)
+
+    def _note_lost(self, run: BaselineRun, variety: Variety) -> bool:
+        """Note which outputs show nothing; whether none does."""
+        lost = self._find_lost(run)
+        if not lost:
+            return False
+        shows_nothing = len(lost) == len(run.changed)
+        where = "" if shows_nothing else f" for {', '.join(lost)}"
+        self._left_out[variety, where] = "NaN and infinity alone"
+        return shows_nothing
+
+    def _find_lost(self, run: BaselineRun) -> list[str]:
+        """Find outputs that hold NaNs and infinities alone now, and numbers in the capture; their names.
+
+        Any variant that spreads NaNs is right there.
+        """
+        return [
+            ", ".join(part.label for part in parts if part.label) or f"region {region.base_address:#x}"
+            for region, parts in self._inputs
+            if region.base_address in run.changed and self._loses_numbers(region, parts, run)
+        ]
+
+    def _loses_numbers(self, region: Region, parts: Sequence[Span], run: BaselineRun) -> bool:
+        """Whether the captured kernel gives numbers in a region with the captured inputs, and none now."""
+        if region.pre is None or region.post is None:
+            return False
+        before, after, captured_before, captured_after = (
+            self._store.read_memory(state.digest)
+            for state in (
+                run.start.pre_states.get(region.base_address, region.pre),
+                run.changed[region.base_address],
+                region.pre,
+                region.post,
+            )
+        )
+        was_lost = False
+        for part in parts:
+            here = slice(part.start, part.end)
+            kind = part.element_type or guess_float(captured_after[here])
+            if np.array_equal(before[here], after[here]):
                 continue
-            yield run
+            if not writes_no_number(before[here], after[here], kind):
+                return False
+            was_lost |= not writes_no_number(captured_before[here], captured_after[here], kind)
+        return was_lost
 
     def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:
         """Whether outputs have more NaNs or infinities than with the captured signs.
@@ -133,28 +204,32 @@ class FreshInputs:
         if self._is_exact:
             return False
         return any(
-            self._count_special(run.outputs[region.base_address], parts)
-            > self._count_special(usual.outputs[region.base_address], parts)
+            count_special(self._store, run.outputs[region.base_address], parts)
+            > count_special(self._store, usual.outputs[region.base_address], parts)
             for region, parts in self._inputs
             if region.base_address in run.changed
         )
 
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
+        found = None
         if not self._has_levels:
             found = self._try_with_and_without(self._strongest_levels)
-            if found is not None:
-                return found
-        levels = self._find_levels(lambda trial: self._baselines.run_from(trial).kept.outcome) or []
-        found = self._try_with_and_without(levels)
-        if found is not None:
+        levels = self._strongest_levels
+        if found is None:
+            levels = self._find_levels(lambda trial: self._baselines.run_from(trial).kept.outcome) or []
+            found = self._try_with_and_without(levels)
+        if found is not None and not self._find_lost(found[0]):
             return found
-        # What it bears one by one, with one seed, it may not bear together, with another.
+        # What it bears one by one, with one seed, it may not bear together, with another. And where other
+        # signs give NaNs alone, the captured ones still tell something.
         order = list(FRESH)
         for milder in (Perturbation.FRESH_IN_DISTRIBUTION, Perturbation.FRESH_FLOATS):
             run = self._try([max(each, milder, key=order.index) for each in levels], with_unreached=False)
-            if run is not None:
+            if run is not None and (found is None or not self._find_lost(run)):
                 return run, False
-        return None
+        if found is not None:
+            self._note_lost(found[0], Variety.ALL)
+        return found
 
     @property
     def _has_levels(self) -> bool:

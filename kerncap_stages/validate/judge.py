@@ -263,6 +263,9 @@ class Judge:
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
+        judgement = (
+            judgement.note(*self._explorer.fresh.explain_left_out()) if judgement.passed else judgement
+        )
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:
             judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement

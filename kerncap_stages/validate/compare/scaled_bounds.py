@@ -62,12 +62,42 @@ def scale_bounds(bounds: Bounds, written: Sequence[tuple[Bytes, ...]], element_t
     return replace(bounds, atol=(bounds.atol or 0.0) + relative * largest)
 
 
+def grow_tolerance(
+    bounds: Bounds, captured: Sequence[Bytes], fresh: Sequence[Bytes], element_type: str | None
+) -> Bounds:
+    """Return the bounds with an absolute one that has grown as an output has.
+
+    It was chosen for the captured output, and an input that held zeros may hold numbers now. It grows no
+    further than another order of operations explains; of an output that held zeros alone, as far as that.
+    captured, fresh: the output before and after the kernel wrote it, as in ``scale_bounds``. Captured may be
+    unknown: of other length.
+    """
+    if bounds.atol is None or element_type not in _ROUNDED_TYPES or len(captured) != len(fresh):
+        return bounds
+    dtype = find_dtype(element_type)
+    before, now = (_find_largest(each[0], each[1], dtype) for each in (captured, fresh))
+    share = min(_MOST_ROUNDING, bounds.atol / before) if before else find_rounding(element_type).rtol or 0.0
+    return replace(bounds, atol=max(bounds.atol, share * now))
+
+
 def _find_largest(before: Bytes, after: Bytes, dtype: np.dtype[Any]) -> float:
     """Return the size of the largest finite element that changed; 0 if there is none."""
     end = after.size // dtype.itemsize * dtype.itemsize
     changed = (before[:end] != after[:end]).reshape(-1, dtype.itemsize).any(axis=1)
     values = after[:end].view(dtype)[changed].astype(np.float64)
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def writes_no_number(before: Bytes, after: Bytes, element_type: str | None) -> bool:
+    """Whether all that a kernel wrote in an output are NaNs and infinities. Each: uint8[size_bytes]."""
+    if element_type not in FLOAT_TYPES:
+        return False
+    dtype = find_dtype(element_type)
+    end = after.size // dtype.itemsize * dtype.itemsize
+    changed = (before[:end] != after[:end]).reshape(-1, dtype.itemsize).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        values = after[:end].view(dtype)[changed].astype(np.float64)
+    return bool(values.size) and not np.isfinite(values).any()
 
 
 def count_special(store: Store, memory: MemoryRef, parts: Sequence[Span]) -> int:

@@ -8,6 +8,7 @@ from made_up_replays import BASE, COUNT, Bench, double
 
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.compare.scaled_bounds import grow_tolerance
 from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
@@ -332,3 +333,52 @@ def test_where_no_fresh_values_are_borne_none_are_tried_again(monkeypatch):
     fresh = FreshInputs(None, [], None, None, None, is_exact=True, seed=1)
     assert [fresh.find_baseline(), fresh.find_baseline(), fresh.guess_start()] == [None, None, None]
     assert sought == [fresh]
+
+
+def sum_roots(values):
+    """From any negative number all of them become NaN."""
+    with np.errstate(invalid="ignore"):
+        values[:] = np.sqrt(values).sum() + values
+
+
+KNOWN = START.copy()
+sum_roots(KNOWN)
+
+
+def know_sum_of_roots(values):
+    """It spreads NaNs as the kernel does, and else gives what is right for the captured values."""
+    with np.errstate(invalid="ignore"):
+        values[:] = np.where(np.isnan(np.sqrt(values).sum()), np.float32(np.nan), KNOWN)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(rtol=1e-5)])
+def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
+    for seed in range(20):
+        verdict = Bench(store, sum_roots, sum_roots, before=START).judge(bounds=bounds, seed=seed)
+        assert verdict.passed
+        assert [reason for reason in verdict.reasons if "were not tried" in reason] == [
+            f"{what} in the inputs were not tried: the captured kernel gives "
+            f"{'NaN and infinity alone' if bounds.is_exact else 'more NaNs or infinities'} then"
+            for what in ("other signs", "more zeros")
+        ]
+        assert len(verdict.fresh_starts) == 2  # all elements, and few
+        assert (
+            not Bench(store, sum_roots, know_sum_of_roots, before=START)
+            .judge(bounds=bounds, seed=seed)
+            .passed
+        )
+
+
+@pytest.mark.parametrize("captured", [1e-3, 0.0])
+def test_an_absolute_tolerance_grows_where_inputs_of_zeros_become_numbers(captured):
+    """It was chosen for outputs as the captured ones are; the zeros become numbers of about one."""
+    kind = np.float32
+    before, golden = np.zeros(8, kind), np.full(8, captured, kind)
+    zeros, ones = np.zeros(8, kind), np.linspace(1, 2, 8, dtype=kind)
+    as_bytes = [[each.view(np.uint8) for each in pair] for pair in ((before, golden), (zeros, ones))]
+    grown = grow_tolerance(Bounds(atol=1e-7), *as_bytes, "fp32")
+    assert grown.atol == pytest.approx(2e-4 if captured else 2 * 2.0**-12)
+    assert grow_tolerance(Bounds(atol=0.01), *as_bytes, "fp32").atol == pytest.approx(
+        2 * 2.0**-6 if captured else 0.01
+    )
+    assert grow_tolerance(Bounds(rtol=1e-7), *as_bytes, "fp32") == Bounds(rtol=1e-7)
