@@ -28,6 +28,7 @@ _MAX_INPUTS = 16
 _TRIES = {
     Variety.ALL: "fresh values of the inputs",
     Variety.FEW: "fresh values of a few elements",
+    Variety.FEW_OTHERS: "fresh values of a few other elements",
     Variety.MIRRORED: "other signs in the inputs",
     Variety.ZEROS: "more zeros in the inputs",
 }
@@ -105,12 +106,12 @@ class FreshInputs:
     def choose_others(self, start: Start) -> list[Start]:
         """Return the other states that belong to a start in which all inputs have fresh values.
 
-        First one in which only a few elements have them: a variant that recognises the captured inputs by
-        some of their words takes it for the captured state. States that are the same count once.
+        First two in which only a few elements have them, each others: a variant that recognises the captured
+        inputs by some of their words takes them for the captured state. States that are the same count once.
         """
         if start.key not in self._others:
             found = {_name(start): start}
-            for variety in (Variety.FEW, Variety.MIRRORED, Variety.ZEROS):
+            for variety in (Variety.FEW, Variety.FEW_OTHERS, Variety.MIRRORED, Variety.ZEROS):
                 trials = (replace(trial, variety=variety) for trial in start.trials if trial.is_fresh)
                 other = self._baselines.start_from(*trials)
                 found.setdefault(_name(other), other)

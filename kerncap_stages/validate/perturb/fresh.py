@@ -68,6 +68,7 @@ class Variety(StrEnum):
 
     ALL = "all"  # all elements have fresh values
     FEW = "few"  # a few elements have those of ALL, the others are as captured
+    FEW_OTHERS = "few_others"  # as FEW, of other elements: FEW may change a word that a variant looks at
     # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do.
     MIRRORED = "mirrored"
     # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
@@ -131,8 +132,8 @@ def _freshen_part(
             free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
         values = elements[free]
         made = make(values, kind, freshness, generator)
-        if variety is Variety.FEW:
-            made = _choose_few(values, made, generator)
+        if variety in (Variety.FEW, Variety.FEW_OTHERS):
+            made = _choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
         elif changes_signs:
             made = _change_signs(values, made, kind, freshness, generator, variety)
         elements[free] = made
@@ -183,12 +184,20 @@ def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
     return usual
 
 
-def _choose_few(values: Words, made: Words, generator: np.random.Generator) -> Words:
-    """Return the values, of which a few are those that were made: one in each slab, and one of so many."""
+def _choose_few(values: Words, made: Words, generator: np.random.Generator, *, others: bool) -> Words:
+    """Return the values, of which a few are those that were made: one in each slab, and one of so many.
+
+    others: of those that a call with the same generator leaves as they are.
+    """
     changed = values.copy()
-    if values.size:
-        places = generator.integers(0, values.size, 1 + values.size // _ONE_OF_SO_MANY)
-        changed[places] = made[places]
+    few = min(1 + values.size // _ONE_OF_SO_MANY, values.size)
+    chosen = (
+        generator.choice(values.size, min(2 * few, values.size), replace=False)
+        if few
+        else np.empty(0, np.int64)
+    )
+    places = chosen[few:] if others else chosen[:few]
+    changed[places] = made[places]
     return changed
 
 

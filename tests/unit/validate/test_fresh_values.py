@@ -149,7 +149,10 @@ def test_each_number_has_both_signs_in_states_of_one_seed(element_type):
     assert (made[Variety.MIRRORED][holes] == -made[Variety.ZEROS][holes]).all()
     assert made[Variety.MIRRORED][holes].all()
     assert 0.2 < (made[Variety.ZEROS][usual] == 0).mean() < 0.3
-    assert 1 <= (made[Variety.FEW] != values).sum() < 20
+    few, others = (made[each] != values for each in (Variety.FEW, Variety.FEW_OTHERS))
+    assert 1 <= few.sum() < 20
+    assert 1 <= others.sum() < 20
+    assert not (few & others).any()
 
 
 @pytest.mark.parametrize("element_type", TYPES)
@@ -161,6 +164,14 @@ def test_half_of_the_signs_change_in_distribution_and_the_others_beside_more_zer
     assert 0.4 < (mirrored < 0).mean() < 0.6
     assert ((zeros == -mirrored) | (zeros == 0)).all()
     assert 0.2 < (zeros == 0).mean() < 0.3
+
+
+def test_of_single_numbers_few_are_one():
+    """There is no other one."""
+    values = np.ones(1, np.float32)
+    made = make_each(values, "fp32", Freshness.ANY)
+    assert made[Variety.FEW] != values
+    assert made[Variety.FEW_OTHERS] == values
 
 
 def test_old_zeros_of_outputs_alone_become_numbers_beside_more_zeros():
@@ -270,13 +281,13 @@ def test_later_verdicts_know_what_each_input_bears(store):
     bench = Bench(store, bear_positive, bear_positive, before=START)
     bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
     assert bench.judge(seed=1).passed
-    # Together; by itself with two kinds of values; together with milder ones. Then few elements, other
-    # signs, and more zeros; the last two are not borne.
-    assert bench.fresh == 7
+    # Together; by itself with two kinds of values; together with milder ones. Then few elements, few others,
+    # other signs, and more zeros; the last two are not borne.
+    assert bench.fresh == 8
     bench.keep()
     bench.fresh = 0
     assert bench.judge(seed=2).passed
-    assert bench.fresh == 4
+    assert bench.fresh == 5
 
 
 def software(environment):
@@ -361,7 +372,7 @@ def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
             f"{'NaN and infinity alone' if bounds.is_exact else 'more NaNs or infinities'} then"
             for what in ("other signs", "more zeros")
         ]
-        assert len(verdict.fresh_starts) == 2  # all elements, and few
+        assert len(verdict.fresh_starts) == 3  # all elements, few, and few others
         assert (
             not Bench(store, sum_roots, know_sum_of_roots, before=START)
             .judge(bounds=bounds, seed=seed)
