@@ -1,6 +1,7 @@
 // Reads the symbol table of a cubin (ELF64, machine EM_CUDA).
 #include "cuda/cubin.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@ namespace kerncap::cuda {
 namespace {
 
 constexpr std::uint16_t k_machine_cuda = 190;
+constexpr std::uint32_t k_info_section = 0x70000000;   // SHT_CUDA_INFO: attributes of functions
 constexpr unsigned char k_other_entry = 0x10;   // STO_CUDA_ENTRY: a function that can be launched
 
 // Of what the driver or CUDA's device runtime supplies.
@@ -21,6 +23,10 @@ unsigned effect_of(std::string_view function) noexcept {
     if (function.starts_with(of_runtime)) return k_launches;
   }
   return 0;
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // Symbols by their numbers in the table `table`: those of kernels, and the effects of others. Who calls which is in a section of its own.
@@ -95,6 +101,34 @@ CubinSymbols read_cubin(std::span<const std::byte> bytes) noexcept {
     found.effects.insert(found.effects.end(), effects.begin(), effects.end());
   }
   return found;
+}
+
+// Attributes stand in a row: a byte that tells their form, one that tells which it is, and two of a value or of the size of what
+// follows. The least stack of a function: its symbol, and the bytes, all ones where nobody knows.
+bool has_open_stack(std::span<const std::byte> bytes) noexcept {
+  constexpr std::uint8_t k_sized = 4;
+  constexpr std::uint8_t k_least_stack = 0x12;
+  const auto elf = core::ElfFile::open(bytes);
+  if (!elf) return text_of(bytes).find("call") != std::string_view::npos;
+  for (const Elf64_Shdr& section : elf->sections()) {
+    if (section.sh_type != k_info_section) continue;
+    for (std::uint64_t at = 0; at + 4 <= section.sh_size;) {
+      const auto form = elf->read<std::uint8_t>(section.sh_offset + at);
+      const auto which = elf->read<std::uint8_t>(section.sh_offset + at + 1);
+      const auto size = elf->read<std::uint16_t>(section.sh_offset + at + 2);
+      if (!form || !which || !size) break;
+      const auto least = elf->read<std::uint32_t>(section.sh_offset + at + 8);
+      if (*form == k_sized && *which == k_least_stack && *size >= 8 && least && *least == ~std::uint32_t{0}) return true;
+      at += 4 + (*form == k_sized ? *size : 0);
+    }
+  }
+  return false;
+}
+
+bool may_launch(std::span<const std::byte> bytes) noexcept {
+  constexpr std::string_view k_names[] = {"cudaGetParameterBuffer", "cudaLaunchDevice", "cudaGraphLaunch", "__cudaCDP",
+                                          "__cuda_syscall_cnp"};
+  return std::ranges::any_of(k_names, [bytes](std::string_view name) { return text_of(bytes).find(name) != std::string_view::npos; });
 }
 
 }  // namespace kerncap::cuda

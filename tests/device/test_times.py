@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from device_programs import link_device_code
+from nvidia_gpu import architecture
+from programs import Build, Program, compile_once
+
+HERE = Path(__file__).parent
 
 EXPECTED_NS = {"takes_200_us": 200_000, "takes_1000_us": 1_000_000}
 # The clock that the kernels look at ticks every microsecond on some GPUs.
@@ -66,6 +71,31 @@ def test_what_a_kernel_launches_is_waited_for_and_timed(kc, built, stream):
     kc.ok("kc-validate", capture, "--variant", variant)
     told = json.loads(kc.ok("kc-replay", capture, "--compare", variant, "--iterations", 9, "--json").out)
     assert 200_000 < told["timing"]["median_ns"] < 400_000
+
+
+def test_what_a_kernel_launches_in_some_runs_only_is_timed(kc, built):
+    """In one of four runs the variant does the work itself."""
+    capture = kc.capture("takes_200_us", built["known_times"])
+    variant = kc.folder / "alternates.cubin"
+    link_device_code("spins_behind", variant, "-DSTREAM=0", "-DALTERNATES")
+    told = json.loads(kc.ok("kc-replay", capture, "--compare", variant, "--iterations", 40, "--json").out)
+    assert 200_000 < told["timing"]["median_ns"] < 400_000
+
+
+@pytest.mark.usefixtures("much_memory")
+@pytest.mark.parametrize(
+    "defines",
+    [(), ("WORDS=1024",), ("WORDS=20000",), ("WAY=1", "WORDS=32")],
+    ids=["256 bytes", "4 KiB", "80 KB", "recursion"],
+)
+def test_a_timed_run_finds_no_results_in_local_memory(kc, built, defines):
+    """Right in any case, the variant takes the time of the captured kernel only where it finds no mark."""
+    capture = kc.capture("takes_200_us", built["known_times"])
+    source = Program(HERE / "variants/remembers.cu")
+    variant = compile_once(Build(source, architecture(), "O2", defines=defines, device_only=True))
+    told = json.loads(kc.ok("kc-replay", capture, "--compare", variant, "--iterations", 20, "--json").out)
+    assert 199_000 < told["timing"]["median_ns"] < 2_000_000
+    assert told["timing"]["min_ns"] > 199_000
 
 
 @pytest.mark.alone

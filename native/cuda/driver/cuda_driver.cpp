@@ -28,7 +28,7 @@ struct CudaDriver::LoadedCode final : replay::Code {
   CUfunction function = nullptr;
   std::uint32_t shared_bytes = 0;        // without those that a launch adds
   std::uint32_t parameter_bytes = 0;
-  std::uint64_t local_bytes = 0;         // of a thread
+  bool launches = false;                 // kernels or graphs, perhaps
 
   [[nodiscard]] std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const override {
     CUdeviceptr address = 0;
@@ -203,7 +203,12 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   code->shared_bytes = static_cast<std::uint32_t>(shared_bytes);
   int local_bytes = 0;
   driver().cuFuncGetAttribute(&local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, code->function);
-  code->local_bytes = static_cast<std::uint64_t>(std::max(local_bytes, 0));
+  m_local_bytes = std::max(m_local_bytes, static_cast<std::uint64_t>(std::max(local_bytes, 0)));
+  std::size_t stack_bytes = 0;
+  if (has_open_stack(code->file) && driver().cuCtxGetLimit(&stack_bytes, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS) {
+    m_local_bytes = std::max<std::uint64_t>(m_local_bytes, stack_bytes);
+  }
+  code->launches = may_launch(code->file);
   for (std::size_t i = 0; driver().cuFuncGetParamInfo != nullptr; ++i) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
@@ -220,10 +225,12 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   return std::unique_ptr<replay::Code>(std::move(code));
 }
 
-Result<void> CudaDriver::scrub(const replay::Code& code, bool stays_warm) {
+// Local memory also in front of a run that stays warm: it would find there what the run before left. It goes through the cache,
+// which has the same to bear for all code of a replay.
+Result<void> CudaDriver::scrub(const replay::Code&, bool) {
   // Lines of the cache that an earlier run wanted to stay there are like all others again. Not all GPUs have them.
   if (driver().cuCtxResetPersistingL2Cache != nullptr) (void)driver().cuCtxResetPersistingL2Cache();
-  return m_scrub.run(m_device, stays_warm ? 0 : static_cast<const LoadedCode&>(code).local_bytes, m_stream);
+  return m_scrub.run(m_device, m_local_bytes, m_stream);
 }
 
 Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Launch& launch) {
@@ -298,7 +305,8 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
 }
 
 // A kernel that launches others ends before they do, and CUPTI tells nothing of them. What comes next in the stream waits for them:
-// if that begins late behind each run, the time is the one until then.
+// of code that may launch some, in whichever run, the time is the one until then. Of other code it is if that begins late behind
+// each run.
 Result<std::vector<replay::Timing>> CudaDriver::times() {
   const CUresult status = driver().cuStreamSynchronize(m_stream);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
@@ -315,7 +323,7 @@ Result<std::vector<replay::Timing>> CudaDriver::times() {
   }
   std::vector<replay::Timing> times;
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    const bool goes_on = behind.at(launched[i]) > k_longest_gap_ns;
+    const bool goes_on = launched[i]->launches || behind.at(launched[i]) > k_longest_gap_ns;
     times.push_back({taken[i].kernel_ns + (goes_on ? taken[i].behind_ns : 0)});
   }
   return times;

@@ -132,6 +132,7 @@ Result<void> CudaDriver::forget_runs() {
   m_guarded.clear();
   m_variables.clear();
   m_launched.clear();
+  m_local_bytes = 0;
   m_crowded_out = false;
   Calls reset("resetting the context");
   // Local memory is the context's, and has what work-items left there. With another limit there is other memory.

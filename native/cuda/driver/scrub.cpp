@@ -16,7 +16,9 @@ using core::Result;
 constexpr unsigned k_threads = 256;
 constexpr unsigned k_local_threads = 512;
 constexpr std::string_view k_local_size = "[65536]";   // in the text
-constexpr std::uint64_t k_most_local_bytes = 65536;
+// What a thread may have at most, and how much of it there is room for in all threads, if not for more.
+constexpr std::uint64_t k_most_local_bytes = 512 * 1024 - 1024;
+constexpr std::uint64_t k_local_bytes_with_room = 64 * 1024;
 constexpr std::uint64_t k_local_step_bytes = 16;
 
 }  // namespace
@@ -77,19 +79,32 @@ Result<Scrub::Local> Scrub::local(std::uint64_t bytes) {
   return local;
 }
 
+Result<bool> Scrub::run_local(std::uint64_t bytes, replay::ScrubValues values, CUstream stream) {
+  const Result<Local> each = local(bytes);
+  if (!each && bytes > k_local_bytes_with_room) return false;
+  if (!each) return each.error();
+  auto words = static_cast<std::uint32_t>(bytes / sizeof(std::uint32_t));
+  void* parameters[] = {&words, &values.pattern, &values.mix, &values.seed};
+  const CUresult status = driver().cuLaunchKernel(each.value().kernel, each.value().blocks, 1, 1, k_local_threads, 1, 1, 0, stream,
+                                                  parameters, nullptr);
+  if (status == CUDA_ERROR_OUT_OF_MEMORY) return false;
+  if (Result<void> done = checked("overwriting local memory", status); !done) return done.error();
+  return true;
+}
+
 Result<void> Scrub::run(CUdevice device, std::uint64_t local_bytes, CUstream stream) {
   if (Result<void> ready = prepare(device); !ready) return ready;
   replay::ScrubValues values = m_turns.next();
   if (local_bytes != 0) {
     local_bytes = std::min((local_bytes + k_local_step_bytes - 1) / k_local_step_bytes * k_local_step_bytes, k_most_local_bytes);
-    const Result<Local> each = local(local_bytes);
-    if (!each) return each.error();
-    auto words = static_cast<std::uint32_t>(local_bytes / sizeof(std::uint32_t));
-    void* parameters[] = {&words, &values.pattern, &values.mix, &values.seed};
-    Result<void> done = checked("overwriting local memory",
-                                driver().cuLaunchKernel(each.value().kernel, each.value().blocks, 1, 1, k_local_threads, 1, 1,
-                                                        0, stream, parameters, nullptr));
-    if (!done) return done;
+    local_bytes = std::min(local_bytes, m_room_bytes);
+    Result<bool> done = run_local(local_bytes, values, stream);
+    if (done && !done.value() && local_bytes > k_local_bytes_with_room) {
+      m_room_bytes = k_local_bytes_with_room;
+      done = run_local(m_room_bytes, values, stream);
+    }
+    if (!done) return done.error();
+    if (!done.value()) return Error{ErrorCode::device, "the device has no room to overwrite local memory"};
   }
   std::uint32_t words = m_shared_bytes / sizeof(std::uint32_t);
   void* parameters[] = {&words, &values.pattern, &values.mix, &values.seed};

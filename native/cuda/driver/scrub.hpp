@@ -34,6 +34,8 @@ class Scrub {
   };
   core::Result<void> prepare(CUdevice device);
   core::Result<Local> local(std::uint64_t bytes);
+  // False: the device has no room for as much in all threads.
+  core::Result<bool> run_local(std::uint64_t bytes, replay::ScrubValues values, CUstream stream);
   core::Result<CUmodule> compile(std::uint64_t local_bytes);
 
   std::vector<CUmodule> m_modules;
@@ -42,6 +44,7 @@ class Scrub {
   unsigned m_multiprocessors = 0;
   std::uint32_t m_shared_bytes = 0;          // the most that a block may have
   std::map<std::uint64_t, Local> m_locals;   // by how much each clears
+  std::uint64_t m_room_bytes = ~std::uint64_t{0};   // of local memory, in all threads, as far as was seen
   replay::ScrubTurns m_turns;
 };
 

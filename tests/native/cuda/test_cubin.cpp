@@ -34,6 +34,7 @@ void what_is_left_of_it_is_read(const std::vector<char>& raw) {
   for (int round = 0; round < 20000; ++round) {
     std::vector<char> changed = raw;
     for (int i = 0; i < 4; ++i) changed[random() % changed.size()] = static_cast<char>(random());
+    (void)has_open_stack(std::as_bytes(std::span(changed)));
     (void)read_cubin(std::as_bytes(std::span(changed)));  // must end, and read nothing outside
   }
 }
@@ -57,7 +58,11 @@ int main(int argc, char** argv) {
   CHECK(effects_in(facts) == Effects({{"_Z8allocatePPi", k_uses_heap}}));
   const std::vector<char> prints = read(argv[2]);   // a function that is no kernel does
   CHECK(effects_in(prints) == Effects({{"_Z6printsPi", k_prints}, {"_Z10gives_backPv", k_uses_heap}}));
-  const Effects launches = effects_in(read(argv[3]));
+  CHECK(!may_launch(std::as_bytes(std::span(facts))) && !may_launch(std::as_bytes(std::span(prints))));
+  const std::vector<char> launching = read(argv[3]);
+  CHECK(may_launch(std::as_bytes(std::span(launching))));
+  CHECK(!has_open_stack(std::as_bytes(std::span(facts))));
+  const Effects launches = effects_in(launching);
   CHECK(launches.at("_Z5outerPi") == k_launches && launches.at("_Z7throughPi") == k_launches && !launches.contains("_Z5innerPi"));
   what_is_left_of_it_is_read(facts);
   what_is_left_of_it_is_read(prints);
