@@ -1,8 +1,8 @@
 """Digests of stored objects, and the typed references by which manifests refer to objects.
 
-A manifest writes every reference to a stored object as ``manifest:<hex>``, ``memory:<hex>`` or
-``file:<hex>``. So the store can walk any manifest without knowing its kind. The digest of something that is
-not stored is written bare, and is never followed.
+A manifest writes every reference to a stored object as ``manifest:<hex>``, ``memory:<hex>``,
+``file:<hex>`` or ``kept:<hex>``. So the store can walk any manifest without knowing its kind. The digest of
+something that is not stored is written bare, and is never followed.
 """
 
 from __future__ import annotations
@@ -81,6 +81,14 @@ class MemoryRef(Reference):
     __slots__ = ()
     prefix = "memory:"
     pattern = r"^memory:[0-9a-f]{64}$"
+
+
+class KeptRef(Reference):
+    """Points at a memory like ``MemoryRef``. A store may lack it, for it only saves work."""
+
+    __slots__ = ()
+    prefix = "kept:"
+    pattern = r"^kept:[0-9a-f]{64}$"
 
 
 class FileRef(Reference):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
+from kerncap_stages.digest import Digest, FileRef, KeptRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests.base import (
     Address,
     AnyFloat,
@@ -158,7 +158,7 @@ class OutputState(Frozen):
     """The contents of a region after a replay; only for regions that the replay changed."""
 
     base_address: Address
-    post: MemoryRef
+    post: KeptRef | MemoryRef
 
 
 class BaselineReplay(Frozen):
@@ -166,7 +166,7 @@ class BaselineReplay(Frozen):
 
     key: Digest = Field(description="digest of the capture, perturbed pre-state, machine and replayer")
     changed_region: Address | None
-    pre: MemoryRef | None = Field(description="the perturbed pre-state of that region")
+    pre: KeptRef | MemoryRef | None = Field(description="the perturbed pre-state of that region")
     outcome: ReplayOutcome
     explanation: Remark | None = None
     outputs: tuple[OutputState, ...]
@@ -174,6 +174,16 @@ class BaselineReplay(Frozen):
         default=(),
         description="of a guarded replay: address and length of what could be written beside the write set",
     )
+
+    @property
+    def changed(self) -> dict[int, MemoryRef]:
+        """The states of the regions that the kernel changed, by base address."""
+        return {state.base_address: MemoryRef.to(state.post.digest) for state in self.outputs}
+
+    @property
+    def pre_state(self) -> MemoryRef | None:
+        """The perturbed pre-state of the region ``changed_region``."""
+        return None if self.pre is None else MemoryRef.to(self.pre.digest)
 
 
 class Guard(Frozen):

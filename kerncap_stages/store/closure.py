@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Matches a complete JSON string, not the end of one: a quote inside a string has a backslash before it.
 # Digests without a prefix are not references.
-_REFERENCE = re.compile(rb'"(?<!\\")(manifest|memory|file):([0-9a-f]{64})"')
+_REFERENCE = re.compile(rb'"(?<!\\")(manifest|memory|file|kept):([0-9a-f]{64})"')
 
 # The largest chunk list and the largest manifest: docs/store.md, "Objects".
 MAX_LIST_BYTES = 256 << 20
@@ -84,19 +84,25 @@ def walk(
     *,
     closure: Closure | None = None,
     parents: bool = True,
+    kept: bool = True,
 ) -> Closure:
     """Return all objects that can be reached from ``roots``; ``closure``: to be extended.
 
     read: returns the payload of a manifest or a chunk list, verified.
     absent: returns those of the given objects that do not exist.
     parents: also follow manifests that the roots refer to.
+    kept: also add the memories that a store may lack, if all of them exist.
     """
     closure = closure or Closure()
     stack: list[tuple[str, Digest]] = [("manifest", root) for root in roots]
     top = {root for _, root in stack}
     leaves: list[Digest] = []
+    optional: set[Digest] = set()
     while stack:
         kind, digest = stack.pop()
+        if kind == "kept":
+            optional.add(digest)
+            continue
         if kind == "file":
             if digest not in closure.kinds:
                 closure.kinds[digest] = kind
@@ -129,7 +135,30 @@ def walk(
         digest = _trust_digest(text)
         closure.kinds.pop(digest, None)
         closure.missing[digest] = f"object {digest} is missing"
+    if kept:
+        _add_kept(closure, optional, read, absent)
     return closure
+
+
+def _add_kept(
+    closure: Closure,
+    memories: Iterable[Digest],
+    read: Callable[[Digest], bytes],
+    absent: Callable[[list[str]], list[str]],
+) -> None:
+    """Add those of the memories that can be read and lack no chunk."""
+    for digest in memories:
+        if ("memory", digest) in closure.followed or absent([digest]):
+            continue
+        try:
+            chunks = parse_chunk_list(read(digest), digest)[2]
+        except ArtifactError:
+            continue
+        new = {chunk for chunk in chunks if chunk is not None and chunk not in closure.kinds}
+        if not absent([*new]):
+            closure.followed.add(("memory", digest))
+            closure.kinds.setdefault(digest, "memory")
+            closure.kinds.update(dict.fromkeys(new, "chunk"))
 
 
 def _trust_digest(text: str) -> Digest:

@@ -41,6 +41,7 @@ def copy_closure(
 def list_in_other_store(store: Store, digest: Digest, other: Store, progress: Progress | None = None) -> None:
     """Copy an artifact to another store, and list only this one there, as the latest.
 
+    What it keeps for later runs of its stage stays here, such as the states that a validation replayed from.
     Raises like ``copy_closure``; ArtifactNotFound if it is not listed here, Refused without enough free
     space.
     """
@@ -51,7 +52,7 @@ def list_in_other_store(store: Store, digest: Digest, other: Store, progress: Pr
     if entry is None:
         raise ArtifactNotFound(f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them")
     with store.folder.lock_shared(), other.begin_transaction() as transaction:
-        _stage(store, [digest], other, transaction, progress)
+        _stage(store, [digest], other, transaction, progress, kept=False)
         line = make_list_entry(entry.kind, entry.parents, choose_time_ns(other.root))
         transaction.publish_listed([(digest, line)])
 
@@ -61,11 +62,11 @@ def copy_unlisted(
 ) -> None:
     """Copy manifests that are not listed here to another store, and list them there, each with its parents.
 
-    All of them appear, in this order, or none. first_ns: the time of the first one; each is a nanosecond
-    after the one before. Raises like ``list_in_other_store``.
+    All of them appear, in this order, or none; without what they keep for later runs. first_ns: the time of
+    the first one; each is a nanosecond after the one before. Raises like ``list_in_other_store``.
     """
     with store.folder.lock_shared(), other.begin_transaction() as transaction:
-        _stage(store, [digest for digest, _ in made], other, transaction, None)
+        _stage(store, [digest for digest, _ in made], other, transaction, None, kept=False)
         transaction.publish_listed(
             [
                 (digest, make_list_entry(kind, parents, first_ns + number))
@@ -75,10 +76,16 @@ def copy_unlisted(
 
 
 def _stage(
-    store: Store, digests: Sequence[Digest], other: Store, transaction: Transaction, progress: Progress | None
+    store: Store,
+    digests: Sequence[Digest],
+    other: Store,
+    transaction: Transaction,
+    progress: Progress | None,
+    *,
+    kept: bool = True,
 ) -> Closure:
     """Stage the objects that the other store lacks; a file system that can share blocks does so."""
-    closure = store.walk(digests)
+    closure = store.walk(digests, kept=kept)
     lacking = transaction.find_lacking(closure.kinds)
     total, done = sum_sizes(store.root, {*lacking}), 0
     require_room(other.root, [("the objects that the other store lacks", total)])

@@ -52,6 +52,14 @@ class Store:
         """Whether an object exists."""
         return self.folder.native.has(digest)
 
+    def has_memory(self, digest: Digest) -> bool:
+        """Whether a chunk list and all its chunks exist."""
+        native = self.folder.native
+        if not native.has(digest):
+            return False
+        chunks = parse_chunk_list(native.read(digest, MAX_LIST_BYTES, True), digest)[2]
+        return not native.absent([chunk for chunk in chunks if chunk is not None])
+
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
         """Return the payload of an object of up to 1 GiB.
 
@@ -177,7 +185,12 @@ class Store:
         return beyond
 
     def walk(
-        self, roots: Iterable[Digest], closure: Closure | None = None, *, parents: bool = True
+        self,
+        roots: Iterable[Digest],
+        closure: Closure | None = None,
+        *,
+        parents: bool = True,
+        kept: bool = True,
     ) -> Closure:
         """Return all objects reachable from ``roots``; without a lock, a collector may interfere."""
         native = self.folder.native
@@ -187,6 +200,7 @@ class Store:
             native.absent,
             closure=closure,
             parents=parents,
+            kept=kept,
         )
 
     def find_closure(self, digest: Digest, *, parents: bool = True) -> Closure:

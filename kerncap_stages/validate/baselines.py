@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kerncap_stages.digest import KeptRef
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.store.remembered import load_known, make_request_key
@@ -37,7 +39,7 @@ class BaselineRun:
     @property
     def changed(self) -> dict[int, MemoryRef]:
         """The states of the regions that the kernel changed, by base address."""
-        return {state.base_address: state.post for state in self.kept.outputs}
+        return self.kept.changed
 
     @cached_property
     def outputs(self) -> Mapping[int, MemoryRef]:
@@ -68,6 +70,7 @@ class Baselines:
         self._scope = scope
         self._known = known
         self.kept: list[BaselineReplay] = []  # all replays that this validation used, in order
+        self._starts: dict[Digest, Start] = {}  # by key, those that are made once
 
     def run(self, number: int = 0) -> Run:
         """Return the ``number``-th replay from the captured state."""
@@ -75,11 +78,17 @@ class Baselines:
 
     def start_from(self, *trials: Trial) -> Start:
         """Return the state in which these regions are perturbed; an earlier validation may have kept it."""
-        kept = self.find_kept(*trials)
+        key = self._make_trial_key(*trials)
+        if key in self._starts:
+            return self._starts[key]
+        kept = self._known(key)
         known = None
-        if kept is not None and kept.changed_region is not None and kept.pre is not None:
-            known = {kept.changed_region: kept.pre}
-        return Start(self._store, self._capture, *trials, known=known)
+        if kept is not None and kept.changed_region is not None and kept.pre_state is not None:
+            known = {kept.changed_region: kept.pre_state}
+        start = Start(self._store, self._capture, *trials, known=known)
+        if len(trials) == 1 and not start.is_fresh:
+            self._starts[key] = start
+        return start
 
     def run_from(self, *trials: Trial) -> BaselineRun:
         """Return the replay from the state in which these regions are perturbed."""
@@ -145,10 +154,12 @@ class Baselines:
         return BaselineReplay(
             key=key,
             changed_region=region,
-            pre=None if region is None else before[region],
+            pre=None if region is None else KeptRef.to(before[region].digest),
             outcome=run.outcome,
             explanation=run.explanation,
-            outputs=tuple(OutputState(base_address=base, post=post) for base, post in changed.items()),
+            outputs=tuple(
+                OutputState(base_address=base, post=KeptRef.to(post.digest)) for base, post in changed.items()
+            ),
         )
 
     def _find_same(self, start: Start) -> BaselineReplay | None:
@@ -157,7 +168,7 @@ class Baselines:
             return None
         base = start.trials[0].region.base_address
         where = (base, start.pre_states[base])
-        return next((replay for replay in self.kept if (replay.changed_region, replay.pre) == where), None)
+        return next((each for each in self.kept if (each.changed_region, each.pre_state) == where), None)
 
     def _make_trial_key(self, *trials: Trial) -> Digest:
         return self._make_key(perturbed=[trial.describe() for trial in trials])
@@ -179,10 +190,21 @@ def find_lasting(replays: Iterable[BaselineReplay]) -> list[BaselineReplay]:
 
 
 def make_kept_finder(store: Store) -> Callable[[Digest], BaselineReplay | None]:
-    """Return a function that finds a replay, by its key, that an earlier validation in this store kept."""
+    """Return a function that finds a replay, by its key, that an earlier validation in this store kept.
+
+    A replay whose states are not in the store any more is not found.
+    """
+
+    def is_whole(replay: BaselineReplay) -> bool:
+        states = [replay.pre_state, *replay.changed.values()]
+        try:
+            return all(state is None or store.has_memory(state.digest) for state in states)
+        except ArtifactError:
+            return False
 
     def find(key: Digest) -> BaselineReplay | None:
         known = load_known(store, key, Validation)
-        return next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
+        found = next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
+        return found if found is not None and is_whole(found) else None
 
     return find

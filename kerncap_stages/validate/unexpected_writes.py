@@ -289,10 +289,8 @@ class GuardedWrites:
         pairs = [(base, start.pre_states.get(base), after) for base, after in expected.items()]
         for replay in self._baselines.kept:
             if replay.changed_region is not None:
-                pre = {**self._pre, replay.changed_region: replay.pre}
-                pairs += [
-                    (each.base_address, pre.get(each.base_address), each.post) for each in replay.outputs
-                ]
+                pre = {**self._pre, replay.changed_region: replay.pre_state}
+                pairs += [(base, pre.get(base), after) for base, after in replay.changed.items()]
         known = merge_ranges([*self._written, *self.guard.opened])
         return [
             (base + offset, base + offset + size)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 import pytest
-from stores import object_file, publish_memory, random_bytes
+from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.errors import ArtifactError, Refused
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
 from kerncap_stages.store.copying import copy_closure, list_in_other_store
 from kerncap_stages.store.usage import measure_usage
 
@@ -54,3 +56,42 @@ def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, othe
         list_in_other_store(store, artifact, other)
     assert other.list_artifacts() == []
     assert measure_usage(other).objects == 0
+
+
+def publish_kept(store, memory, kept):
+    """Publish an artifact with a memory that it needs and one that a store may lack."""
+    with store.begin_transaction() as transaction:
+        needed, optional = transaction.put_memory(memory), transaction.put_memory(kept)
+        made = manifest(memory=f"memory:{needed}", other=f"kept:{optional}")
+        return transaction.publish(made, "capture", []), needed, optional
+
+
+def test_what_is_kept_for_later_stays_in_its_own_store(store, other):
+    artifact, needed, optional = publish_kept(store, random_bytes(7), random_bytes(3 * CHUNK_SIZE_BYTES, 1))
+    assert collect_garbage(store).removed_objects == 0
+    assert store.has_memory(optional)
+    list_in_other_store(store, artifact, other)
+    assert [entry.digest for entry in other.list_artifacts()] == [artifact]
+    assert (other.has_memory(needed), other.has_memory(optional)) == (True, False)
+    assert not other.has(optional)
+    assert check_store(other).ok
+    assert collect_garbage(other).removed_objects == 0
+
+
+def test_what_is_kept_is_copied_with_a_whole_store(store, other):
+    artifact, _, optional = publish_kept(store, random_bytes(7), random_bytes(3 * CHUNK_SIZE_BYTES, 1))
+    copy_closure(store, [artifact], other)
+    assert other.has_memory(optional)
+    assert collect_garbage(other).removed_objects == 0
+
+
+def test_what_is_kept_and_has_lost_a_chunk_is_garbage(store):
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES, 1)
+    artifact, needed, optional = publish_kept(store, random_bytes(7), memory)
+    chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES].tobytes()).hexdigest()
+    object_file(store, chunk).unlink()
+    assert check_store(store).ok
+    assert not store.has_memory(optional)
+    assert collect_garbage(store).removed_objects == 3  # the list, and the two chunks that were left
+    assert store.has(artifact)
+    assert store.has_memory(needed)

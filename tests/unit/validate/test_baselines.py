@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import made_up
+from made_up_replays import Bench, double
+from manifest_examples import validation
+from stores import object_file
 
-from kerncap_stages.manifests import load_as
+from kerncap_stages.digest import ManifestRef
+from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.store.chunks import read_chunk_list
 from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder
+from kerncap_stages.validate.perturb.states import perturb
 from kerncap_stages.validate.replayer import Run
 
 
@@ -41,3 +47,38 @@ def test_a_time_out_from_the_captured_state_serves_one_verdict_alone(store):
     assert [each.outcome for each in find_lasting(baselines.kept)] == [ReplayOutcome.COMPLETED]
     baselines.remember(verdict)
     assert store.actions.get(baselines.kept[0].key) == verdict
+
+
+def test_a_replay_whose_states_are_gone_is_made_again(store):
+    bench = Bench(store, double, double)
+    bench.judge()
+    (kept,) = bench.baselines.kept
+    capture = ManifestRef.to(made_up.publish(store, b"code object", "_Z5scalePfS_fi"))
+    made = validation().model_copy(
+        update={"capture": capture, "variant": None, "precision": None, "baselines": (kept,)}
+    )
+    with store.begin_transaction() as transaction:
+        verdict = transaction.publish(dump(made), "validation", [capture.digest])
+    bench.baselines.remember(verdict)
+    assert make_kept_finder(store)(kept.key) == kept
+    chunk_list = object_file(store, kept.outputs[0].post.digest)
+    content = chunk_list.read_bytes()
+    chunk_list.unlink()
+    assert make_kept_finder(store)(kept.key) is None
+    chunk_list.write_bytes(content)
+    (chunk,) = (each for each in read_chunk_list(store, kept.pre).digests if each is not None)
+    object_file(store, chunk).unlink()
+    assert make_kept_finder(store)(kept.key) is None
+
+
+def test_a_state_is_made_once_for_all_replays_from_it(store, monkeypatch):
+    made = []
+
+    def count(store, transaction, trial, *more):
+        made.append(trial.perturbation)
+        return perturb(store, transaction, trial, *more)
+
+    monkeypatch.setattr("kerncap_stages.validate.perturb.start.perturb", count)
+    assert Bench(store, double, double).judge().passed
+    assert made == [*dict.fromkeys(made)]
+    assert made
