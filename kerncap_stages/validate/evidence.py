@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.compare.own_ranges import cut_at_range, find_float_range, join_ranges
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
 from kerncap_stages.validate.compare.scaled_bounds import (
     find_rounding,
@@ -23,11 +24,15 @@ from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, gues
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer, Span
+    from kerncap_stages.validate.compare.expectation import Expectation
     from kerncap_stages.validate.explorer import Explorer
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.precision.measure import Precision
@@ -38,28 +43,6 @@ if TYPE_CHECKING:
 OWN_DIFFERENCES = 4.0
 # Of floats that have fresh values, relative to the largest element of an output.
 _ROUNDING = Bounds(ulp=16)
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """The expected outputs of a run from a state, by region, and the bounds of the comparison.
-
-    ``nondeterministic``: parts that are not compared, each as its region's base address and its start.
-    ``own``: by how much more each element of other such parts may differ, because outputs of the captured
-    kernel itself do.
-    """
-
-    start: Start
-    expected: Mapping[int, MemoryRef]
-    bounds: Bounds
-    nondeterministic: frozenset[tuple[int, int]] = frozenset()
-    own: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    guesses: bool = False  # elements of unknown type that look like floats are compared as such
-
-    @property
-    def perturbed_base(self) -> int | None:
-        """Base address of the first perturbed region."""
-        return self.start.trials[0].region.base_address if self.start.trials else None
 
 
 class Comparison:
@@ -137,42 +120,56 @@ class Comparison:
         """Allow for what replays of the captured kernel itself differ by, beyond the bounds.
 
         Without bounds, floats may then differ by a multiple of that, if they differ as sums of another order
-        do. ``exclude``: other parts that differ are not compared.
+        do. Of parts of unknown type that holds for the range in which they differ. ``exclude``: other parts
+        that differ are not compared.
         """
-        own = dict(wanted.own)
+        if wanted.bounds.is_exact:
+            wanted = replace(wanted, own={}, varying={})  # these are of the same runs
+        own, varying = dict(wanted.own), dict(wanted.varying)
         nondeterministic = set(wanted.nondeterministic)
         for outputs in (baseline.outputs, *baseline.differing):
-            for region, states, part, found in self._find_failing(wanted, outputs):
-                where = (region.base_address, part.start)
+            for region, states, whole, part, found in self._find_failing(wanted, outputs):
+                where = (region.base_address, whole.start)
                 limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
                 if _is_within(found, limit):
                     allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
                     own[where] = max(own.get(where, 0.0), allowed)
+                    if part != whole:
+                        varying[where] = join_ranges(varying.get(where), part)
                 elif exclude:
                     nondeterministic.add(where)
-        return replace(wanted, nondeterministic=frozenset(nondeterministic), own=own)
+        if wanted.bounds.is_exact:
+            inner = {(base, span.start): own.pop((base, start)) for (base, start), span in varying.items()}
+            own |= inner
+        return replace(wanted, nondeterministic=frozenset(nondeterministic), own=own, varying=varying)
 
     def may_round(self, wanted: Expectation, run: Run) -> bool:
         """Whether all that differs are floats, by what another order of operations may explain."""
         return wanted.bounds.is_exact and all(
             _is_within(found, self._find_rounding(states, part))
-            for _, states, part, found in self._find_failing(wanted, run.outputs)
+            for _, states, _, part, found in self._find_failing(wanted, run.outputs)
         )
 
     def _find_failing(
         self, wanted: Expectation, outputs: Mapping[int, MemoryRef]
-    ) -> Iterator[tuple[Region, States, Span, RegionDifference]]:
-        """Yield the parts of regions in which outputs are not as expected, within the bounds."""
+    ) -> Iterator[tuple[Region, States, Span, Span, RegionDifference]]:
+        """Yield the parts of regions in which outputs are not as expected, within the bounds.
+
+        Behind each comes what differs in it: it is the part unless that has no type and differs as floats do.
+        """
         for region, expected in self._find_compared(wanted):
             actual = outputs.get(region.base_address)
             if actual is None or actual == expected:
                 continue
             states = _make_states(region, expected, actual)
-            for part in self._explorer.find_parts(region):
+            for whole in self._find_parts(wanted, region, states):
+                part = whole
+                if part.element_type is None and wanted.bounds.is_exact:
+                    part = find_float_range(part, *self._read(part, states.pre, expected, actual)) or part
                 bounds = self._choose_bounds(wanted, region, expected, part)
                 found = self._compare_part(region, states, part, bounds)
                 if not found.passed:
-                    yield region, states, part, found
+                    yield region, states, whole, part, found
 
     def _find_compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
         """Yield the regions to compare, with their pre-states at the start, and their expected outputs."""
@@ -185,17 +182,20 @@ class Comparison:
     def _find_parts(self, wanted: Expectation, region: Region, states: States) -> Iterator[Span]:
         """Yield the parts to compare. Where floats are guessed, an integer among them must not differ."""
         captured = self._find_captured(region.base_address).post
-        for part in self._explorer.find_parts(region):
-            if wanted.guesses and part.element_type is None and captured is not None:
-                before, expected, actual = (
-                    self._store.read_memory(each.digest)[part.start : part.end]
-                    for each in (captured, states.expected, states.actual)
-                )
-                kind = guess_float(before)
-                is_float = kind is not None and differ_as_floats(kind, expected, actual)
-                yield replace(part, element_type=kind if is_float else None)
-            else:
-                yield part
+        for whole in self._explorer.find_parts(region):
+            for part in cut_at_range(whole, wanted.varying.get((region.base_address, whole.start))):
+                kind = part.element_type
+                if kind is None and wanted.guesses and captured is not None:
+                    kind = guess_float(*self._read(part, captured))
+                if kind is not None and whole.element_type is None:
+                    outputs = self._read(part, states.expected, states.actual)
+                    yield replace(part, element_type=kind if differ_as_floats(kind, *outputs) else None)
+                else:
+                    yield part
+
+    def _read(self, part: Span, *memories: MemoryRef) -> Iterator[npt.NDArray[np.uint8]]:
+        """Read a part of each memory: uint8[size of the part]."""
+        return (self._store.read_memory(each.digest)[part.start : part.end] for each in memories)
 
     def _find_captured(self, base: int) -> Region:
         return next(each for each in self._capture.regions if each.base_address == base)
@@ -260,11 +260,8 @@ class Comparison:
 
     def _find_rounding(self, states: States, part: Span) -> float:
         """Return by how much floats may differ if only the order of rounded operations is another."""
-        before, after = (
-            self._store.read_memory(state.digest)[part.start : part.end]
-            for state in (states.pre, states.expected)
-        )
-        limit = scale_bounds(find_rounding(part.element_type), [(before, after)], part.element_type)
+        written = tuple(self._read(part, states.pre, states.expected))
+        limit = scale_bounds(find_rounding(part.element_type), [written], part.element_type)
         return limit.atol or 0.0
 
     def _add_part(self, judgement: Judgement, verdict: PartVerdict, states: States) -> Judgement:
@@ -292,10 +289,7 @@ class Comparison:
 
     def _is_unchanged(self, states: States, part: Span) -> bool:
         """Whether a part of a region holds after the variant what it held before."""
-        before, after = (
-            bytes(self._store.read_memory(state.digest)[part.start : part.end])
-            for state in (states.pre, states.actual)
-        )
+        before, after = map(bytes, self._read(part, states.pre, states.actual))
         return before == after
 
     def _explain(self, states: States, part: Span) -> list[str]:

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
+from kerncap_stages.validate.compare.expectation import Expectation
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, Expectation, find_golden, judge_precision
+from kerncap_stages.validate.evidence import Comparison, find_golden, judge_precision
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (

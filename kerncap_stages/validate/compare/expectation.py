@@ -1,0 +1,38 @@
+"""The outputs that a run is expected to leave, and how far it may be from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.validate.arguments import Span
+    from kerncap_stages.validate.compare.bounds import Bounds
+    from kerncap_stages.validate.perturb.start import Start
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The expected outputs of a run from a state, by region, and the bounds of the comparison.
+
+    ``nondeterministic``: parts that are not compared, each as its region's base address and its start.
+    ``own``: by how much more each element of other such parts may differ, because outputs of the captured
+    kernel itself do.
+    """
+
+    start: Start
+    expected: Mapping[int, MemoryRef]
+    bounds: Bounds
+    nondeterministic: frozenset[tuple[int, int]] = frozenset()
+    own: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    # Ranges in parts of unknown type, by the part as above. ``own`` has these by their own start.
+    varying: Mapping[tuple[int, int], Span] = field(default_factory=dict)
+    guesses: bool = False  # elements of unknown type that look like floats are compared as such
+
+    @property
+    def perturbed_base(self) -> int | None:
+        """Base address of the first perturbed region."""
+        return self.start.trials[0].region.base_address if self.start.trials else None
