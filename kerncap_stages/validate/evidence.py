@@ -9,7 +9,6 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.compare.own_ranges import cut_at_range, find_float_range, join_ranges
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
 from kerncap_stages.validate.compare.scaled_bounds import (
     find_rounding,
@@ -20,6 +19,7 @@ from kerncap_stages.validate.compare.scaled_bounds import (
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, Judgement, PartVerdict
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, guess_float
+from kerncap_stages.validate.perturb.own_ranges import cut_at_range, find_float_range, join_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer, Span
-    from kerncap_stages.validate.compare.expectation import Expectation
     from kerncap_stages.validate.explorer import Explorer
+    from kerncap_stages.validate.perturb.expectation import Expectation
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.precision.measure import Precision
     from kerncap_stages.validate.replayer import Run

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
-from kerncap_stages.validate.compare.expectation import Expectation
 from kerncap_stages.validate.compare.relocation import describe_relocation
 from kerncap_stages.validate.evidence import Comparison, find_golden, judge_precision
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
@@ -51,6 +50,7 @@ from kerncap_stages.validate.nondeterminism import (
     plan_repeats,
     replay_repeatedly,
 )
+from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.fresh import Variety
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation

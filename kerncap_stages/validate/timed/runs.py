@@ -26,12 +26,12 @@ from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.baselines import Baselines, make_kept_finder
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.compare.expectation import Expectation
 from kerncap_stages.validate.evidence import Comparison
 from kerncap_stages.validate.explorer import Explorer
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import Judgement
 from kerncap_stages.validate.outputs import make_relocation, store_outputs
+from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import ProcessReplayer, Run
 from kerncap_stages.validate.request import JudgeSettings

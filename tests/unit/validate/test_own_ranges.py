@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kerncap_stages.validate.arguments import Span
-from kerncap_stages.validate.compare.own_ranges import cut_at_range, find_float_range
+from kerncap_stages.validate.perturb.own_ranges import cut_at_range, find_float_range
 
 SIZE = 64 << 10
 FLOATS = slice(8 << 10, 24 << 10)  # of the bytes; the rest holds small integers
