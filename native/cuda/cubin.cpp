@@ -2,6 +2,7 @@
 #include "cuda/cubin.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -12,7 +13,6 @@ namespace kerncap::cuda {
 namespace {
 
 constexpr std::uint16_t k_machine_cuda = 190;
-constexpr std::uint32_t k_info_section = 0x70000000;   // SHT_CUDA_INFO: attributes of functions
 constexpr unsigned char k_other_entry = 0x10;   // STO_CUDA_ENTRY: a function that can be launched
 
 // Of what the driver or CUDA's device runtime supplies.
@@ -103,26 +103,26 @@ CubinSymbols read_cubin(std::span<const std::byte> bytes) noexcept {
   return found;
 }
 
-// Attributes stand in a row: a byte that tells their form, one that tells which it is, and two of a value or of the size of what
-// follows. The least stack of a function: its symbol, and the bytes, all ones where nobody knows.
+// An instruction has 16 bytes from sm_70 on, and its lowest nine bits tell what it does.
 bool has_open_stack(std::span<const std::byte> bytes) noexcept {
-  constexpr std::uint8_t k_sized = 4;
-  constexpr std::uint8_t k_least_stack = 0x12;
+  constexpr std::uint64_t k_bytes = 16;
+  constexpr std::uint32_t k_mask = 0x1FF;
+  constexpr std::uint32_t k_store_local = 0x187;
+  constexpr std::uint32_t k_calls[] = {0x143, 0x144};    // by absolute and by relative addresses
   const auto elf = core::ElfFile::open(bytes);
   if (!elf) return text_of(bytes).find("call") != std::string_view::npos;
+  bool calls = false;
+  bool stores = false;
   for (const Elf64_Shdr& section : elf->sections()) {
-    if (section.sh_type != k_info_section) continue;
-    for (std::uint64_t at = 0; at + 4 <= section.sh_size;) {
-      const auto form = elf->read<std::uint8_t>(section.sh_offset + at);
-      const auto which = elf->read<std::uint8_t>(section.sh_offset + at + 1);
-      const auto size = elf->read<std::uint16_t>(section.sh_offset + at + 2);
-      if (!form || !which || !size) break;
-      const auto least = elf->read<std::uint32_t>(section.sh_offset + at + 8);
-      if (*form == k_sized && *which == k_least_stack && *size >= 8 && least && *least == ~std::uint32_t{0}) return true;
-      at += 4 + (*form == k_sized ? *size : 0);
+    if ((section.sh_flags & SHF_EXECINSTR) == 0) continue;
+    for (std::uint64_t at = 0; at + k_bytes <= section.sh_size && !(calls && stores); at += k_bytes) {
+      const auto word = elf->read<std::uint32_t>(section.sh_offset + at);
+      if (!word) break;
+      stores |= (*word & k_mask) == k_store_local;
+      calls |= std::ranges::find(k_calls, *word & k_mask) != std::end(k_calls);
     }
   }
-  return false;
+  return calls && stores;
 }
 
 bool may_launch(std::span<const std::byte> bytes) noexcept {

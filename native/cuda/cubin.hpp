@@ -38,8 +38,8 @@ struct CubinSymbols {
 
 [[nodiscard]] CubinSymbols read_cubin(std::span<const std::byte> file) noexcept;
 
-// Whether code, a cubin or PTX, may take more local memory than its kernels say: its functions call themselves, or are not known
-// where they are called.
+// Whether code, a cubin or PTX, may take more local memory than its kernels say: it calls functions and writes to local memory. One
+// that calls itself takes as much as its depth needs, and ptxas mostly says 0.
 [[nodiscard]] bool has_open_stack(std::span<const std::byte> file) noexcept;
 // Whether code, a cubin or PTX, names what launches kernels or graphs on the device. Without these names it cannot.
 [[nodiscard]] bool may_launch(std::span<const std::byte> file) noexcept;

@@ -42,7 +42,7 @@ void what_is_left_of_it_is_read(const std::vector<char>& raw) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CHECK(argc == 4);
+  CHECK(argc == 5);
   const std::vector<char> facts = read(argv[1]);
   CubinSymbols symbols = read_cubin(std::as_bytes(std::span(facts)));
   std::sort(symbols.kernels.begin(), symbols.kernels.end());
@@ -61,7 +61,8 @@ int main(int argc, char** argv) {
   CHECK(!may_launch(std::as_bytes(std::span(facts))) && !may_launch(std::as_bytes(std::span(prints))));
   const std::vector<char> launching = read(argv[3]);
   CHECK(may_launch(std::as_bytes(std::span(launching))));
-  CHECK(!has_open_stack(std::as_bytes(std::span(facts))));
+  const std::vector<char> recurses = read(argv[4]);
+  CHECK(!has_open_stack(std::as_bytes(std::span(facts))) && has_open_stack(std::as_bytes(std::span(recurses))));
   const Effects launches = effects_in(launching);
   CHECK(launches.at("_Z5outerPi") == k_launches && launches.at("_Z7throughPi") == k_launches && !launches.contains("_Z5innerPi"));
   what_is_left_of_it_is_read(facts);
