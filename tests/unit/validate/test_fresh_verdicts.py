@@ -1,0 +1,183 @@
+"""Verdicts from fresh values: what the captured kernel bears, what is left out, and how bounds grow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_up_replays import COUNT, Bench, double
+
+from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.compare.scaled_bounds import grow_tolerance
+from kerncap_stages.validate.fresh_inputs import FreshInputs
+from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
+
+START = np.random.default_rng(0).permutation(COUNT).astype(np.float32)
+
+
+def square_root(values):
+    np.sqrt(np.abs(values), out=values, where=values >= 0)
+
+
+def square_root_of_all(values):
+    np.sqrt(np.abs(values), out=values)
+
+
+def test_a_kernel_that_loses_signs_fails_though_no_captured_value_is_negative(store):
+    bench = Bench(store, square_root, square_root_of_all, before=START)
+    verdict = bench.judge(seed=3)
+    assert not verdict.passed
+    assert any("--seed 3" in reason for reason in verdict.reasons)
+    assert verdict.seed == 3
+    assert Bench(store, square_root, square_root, before=START).judge(seed=3).passed
+
+
+def ascend(values):
+    values[1:] = values[1:] * (values[1:] > values[:-1])
+
+
+def expect_order(values):
+    """It knows which elements are larger than the one before."""
+    values[1:] = values[1:] * (START[1:] > START[:-1])
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(rtol=1e-5), Bounds(ulp=2), Bounds(atol=1e-3)])
+def test_order_that_light_changes_leave_is_no_longer_known(store, bounds):
+    for seed in range(20):
+        assert Bench(store, ascend, ascend, before=START).judge(bounds=bounds, seed=seed).passed
+        assert not Bench(store, ascend, expect_order, before=START).judge(bounds=bounds, seed=seed).passed
+
+
+def test_a_captured_kernel_that_bears_no_fresh_values_is_noted(store):
+    def bear_ascending(values):
+        if (np.diff(values) < 0).any() or (values < 0).any():
+            raise ValueError("out of bounds")
+        double(values)
+
+    start = np.arange(COUNT, dtype=np.float32)
+    verdict = Bench(store, bear_ascending, bear_ascending, before=start).judge(seed=3)
+    assert verdict.passed
+    assert verdict.seed is None
+    assert any("kept their captured values" in reason for reason in verdict.reasons)
+
+
+def test_later_verdicts_know_what_each_input_bears(store):
+    def bear_positive(values):
+        if (values < 0).any():
+            raise ValueError("out of bounds")
+        double(values)
+
+    bench = Bench(store, bear_positive, bear_positive, before=START)
+    bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
+    assert bench.judge(seed=1).passed
+    # Together; by itself with two kinds of values; together with milder ones. Then few elements, few others,
+    # other signs, and more zeros; the last two are not borne.
+    assert bench.fresh == 8
+    bench.keep()
+    bench.fresh = 0
+    assert bench.judge(seed=2).passed
+    assert bench.fresh == 5
+
+
+def software(environment):
+    """The same machine with the software GPU: nothing is replayed ahead there."""
+    device = environment.devices[0].model_copy(update={"software": True})
+    return environment.model_copy(update={"devices": (device,)})
+
+
+def test_without_a_seed_and_in_quick_verdicts_inputs_keep_their_values(store):
+    for settings in ({}, {"seed": 1, "perturb": False}):
+        bench = Bench(store, double, double, before=START)
+        assert bench.judge(**settings).seed is None
+        assert not bench.fresh
+
+
+def sum_up(values):
+    values[:] = values.sum(dtype=np.float32)
+
+
+def round_sum(values):
+    """As a sum in a type of 8 bits of mantissa is."""
+    values[:] = (values.sum(dtype=np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def sum_up_by_halves(values):
+    half = COUNT // 2
+    values[:] = values[:half].sum(dtype=np.float32) + values[half:].sum(dtype=np.float32)
+
+
+def test_rounding_of_fresh_values_alone_is_noted(store):
+    """Sums of small integers are exact in any order; those of fresh values are not."""
+    for seed in range(20):
+        verdict = Bench(store, sum_up, sum_up_by_halves, before=np.ones(COUNT, np.float32)).judge(seed=seed)
+        assert verdict.passed
+        assert verdict.reasons in ((), (ROUNDS_OTHERWISE,))
+        assert verdict.seed == seed
+        assert not Bench(store, sum_up, round_sum, before=np.ones(COUNT, np.float32)).judge(seed=seed).passed
+
+
+def test_another_order_of_sums_passes_within_bounds_from_any_seed(store):
+    start = np.random.default_rng(1).normal(size=COUNT).astype(np.float32)
+    for seed in range(20):
+        bench = Bench(store, sum_up, sum_up_by_halves, before=start)
+        assert bench.judge(bounds=Bounds(rtol=1e-4), seed=seed).passed
+
+
+def test_where_no_fresh_values_are_borne_none_are_tried_again(monkeypatch):
+    sought = []
+
+    def seek(self):
+        sought.append(self)
+
+    monkeypatch.setattr(FreshInputs, "_find_baseline", seek)
+    fresh = FreshInputs(None, [], None, None, None, is_exact=True, seed=1)
+    assert [fresh.find_baseline(), fresh.find_baseline(), fresh.guess_start()] == [None, None, None]
+    assert sought == [fresh]
+
+
+def sum_roots(values):
+    """From any negative number all of them become NaN."""
+    with np.errstate(invalid="ignore"):
+        values[:] = np.sqrt(values).sum() + values
+
+
+KNOWN = START.copy()
+sum_roots(KNOWN)
+
+
+def know_sum_of_roots(values):
+    """It spreads NaNs as the kernel does, and else gives what is right for the captured values."""
+    with np.errstate(invalid="ignore"):
+        values[:] = np.where(np.isnan(np.sqrt(values).sum()), np.float32(np.nan), KNOWN)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(rtol=1e-5)])
+def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
+    for seed in range(20):
+        verdict = Bench(store, sum_roots, sum_roots, before=START).judge(bounds=bounds, seed=seed)
+        assert verdict.passed
+        assert [reason for reason in verdict.reasons if "were not tried" in reason] == [
+            f"{what} in the inputs were not tried: the captured kernel gives "
+            f"{'NaN and infinity alone' if bounds.is_exact else 'more NaNs or infinities'} then"
+            for what in ("other signs", "more zeros")
+        ]
+        assert len(verdict.fresh_starts) == 3  # all elements, few, and few others
+        assert (
+            not Bench(store, sum_roots, know_sum_of_roots, before=START)
+            .judge(bounds=bounds, seed=seed)
+            .passed
+        )
+
+
+@pytest.mark.parametrize("captured", [1e-3, 0.0])
+def test_an_absolute_tolerance_grows_where_inputs_of_zeros_become_numbers(captured):
+    """It was chosen for outputs as the captured ones are; the zeros become numbers of about one."""
+    kind = np.float32
+    before, golden = np.zeros(8, kind), np.full(8, captured, kind)
+    zeros, ones = np.zeros(8, kind), np.linspace(1, 2, 8, dtype=kind)
+    as_bytes = [[each.view(np.uint8) for each in pair] for pair in ((before, golden), (zeros, ones))]
+    grown = grow_tolerance(Bounds(atol=1e-7), *as_bytes, "fp32")
+    assert grown.atol == pytest.approx(2e-4 if captured else 2 * 2.0**-12)
+    assert grow_tolerance(Bounds(atol=0.01), *as_bytes, "fp32").atol == pytest.approx(
+        2 * 2.0**-6 if captured else 0.01
+    )
+    assert grow_tolerance(Bounds(rtol=1e-7), *as_bytes, "fp32") == Bounds(rtol=1e-7)
