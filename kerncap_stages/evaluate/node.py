@@ -193,7 +193,7 @@ class Node:
         assert self._worker is not None
         store = self._worker.source.store
         known = Closure(dict(self._base.kinds), set(self._base.followed))
-        found = store.walk([verdict], known)
+        found = store.walk([verdict], known, kept=False)
         for message in (found.missing | found.unreadable).values():
             raise ArtifactError(f"the verdict is incomplete: {message}")
         new = [each for each in found.kinds if each not in self._base.kinds and each not in self._sent]

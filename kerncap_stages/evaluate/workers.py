@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # -P: a file in the working folder must not stand in for one of the package's.
 _COMMAND = (sys.executable, "-P", "-m", "kerncap_stages.evaluate.worker")
-# HIP's numbers count those that ROCr leaves, and HIP reads CUDA's without its own; the replayer asks ROCr.
 _SOFTGPU_WORKERS = "KERNCAP_SOFTGPU_WORKERS"
+# HIP's numbers count those that ROCr leaves, and HIP reads CUDA's without its own; the replayer asks ROCr.
 _ROCR, _HIP, _CUDA = "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 _KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 _MAX_SAID = 2000

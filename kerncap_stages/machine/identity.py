@@ -14,7 +14,7 @@ from kerncap_stages.machine.softgpu import fall_back
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_PREFIXES = ("HSA_", "HIP_", "ROCR_", "CUDA_", "GPU_", "AMD_", "KERNCAP_SOFTGPU_")
+_PREFIXES = ("HSA_", "HIP_", "ROCR_", "CUDA_", "GPU_", "AMD_", "KERNCAP_SOFTGPU_", "KERNCAP_REPLAY_SCRUB")
 _DRIVER_FILES = (
     "/sys/module/amdgpu/version",
     "/sys/module/amdgpu/srcversion",

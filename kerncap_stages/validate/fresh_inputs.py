@@ -71,6 +71,7 @@ class FreshInputs:
         self._was_sought = False
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
+        self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
         self._left_out: dict[tuple[Variety, str], str] = {}
 
     @property
@@ -106,16 +107,18 @@ class FreshInputs:
     def choose_others(self, start: Start) -> list[Start]:
         """Return the other states that belong to a start in which all inputs have fresh values.
 
-        First two in which only a few elements have them, each others: a variant that recognises the captured
-        inputs by some of their words takes them for the captured state. States that are the same count once.
+        First two in which only a few elements have them, others in the second: a variant that recognises the
+        captured inputs by some of their words takes them for the captured state. States that are the same
+        count once.
         """
         if start.key not in self._others:
-            found = {_name(start): start}
+            captured = tuple(trial.region.pre for trial in start.trials if trial.is_fresh)
+            found: dict[tuple[object, ...], Start | None] = {captured: None, _name(start): None}
             for variety in (Variety.FEW, Variety.FEW_OTHERS, Variety.MIRRORED, Variety.ZEROS):
                 trials = (replace(trial, variety=variety) for trial in start.trials if trial.is_fresh)
                 other = self._baselines.start_from(*trials)
                 found.setdefault(_name(other), other)
-            self._others[start.key] = list(found.values())[1:]
+            self._others[start.key] = [other for other in found.values() if other is not None]
         # A variant is not run from those that the captured kernel is known not to bear.
         return [
             other
@@ -146,6 +149,11 @@ class FreshInputs:
 
     def _shows_something(self, run: BaselineRun, usual: BaselineRun) -> bool:
         """Whether a variant can be judged from a state. If it cannot, or not for all outputs, note why."""
+        if run.start.key not in self._shows:
+            self._shows[run.start.key] = self._find_whether_it_shows(run, usual)
+        return self._shows[run.start.key]
+
+    def _find_whether_it_shows(self, run: BaselineRun, usual: BaselineRun) -> bool:
         variety = run.start.variety or Variety.ALL
         if variety in OTHER_SIGNS and self._has_more_special(run, usual):
             self._left_out[variety, ""] = "more NaNs or infinities"
@@ -228,8 +236,8 @@ class FreshInputs:
             run = self._try([max(each, milder, key=order.index) for each in levels], with_unreached=False)
             if run is not None and (found is None or not self._find_lost(run)):
                 return run, False
-        if found is not None:
-            self._note_lost(found[0], Variety.ALL)
+        if found is not None and self._note_lost(found[0], Variety.ALL):
+            return None
         return found
 
     @property

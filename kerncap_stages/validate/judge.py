@@ -253,7 +253,8 @@ class Judge:
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)
         if found is None:
-            return judgement.note(NOT_FRESH) if inputs and judgement.passed else judgement
+            why = (self._explorer.fresh.explain_left_out() or [NOT_FRESH]) if inputs else []
+            return judgement.note(*why) if judgement.passed else judgement
         baseline, _ = found
         kept = [
             each
@@ -264,9 +265,8 @@ class Judge:
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
-        judgement = (
-            judgement.note(*self._explorer.fresh.explain_left_out()) if judgement.passed else judgement
-        )
+        if judgement.passed:
+            judgement = judgement.note(*self._explorer.fresh.explain_left_out())
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:
             judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement

@@ -157,7 +157,7 @@ class Driver {
                                                    std::optional<std::uint64_t> at) = 0;
   // Overwrites what earlier kernels may have left in registers and in memory of work-groups and work-items, with something else
   // each time. Comes before every run, and is in none of their times. Does nothing where the device itself does so.
-  // `stays_warm`: a run has just filled the caches for the next one. A back end may leave then what goes through them.
+  // `stays_warm`: a run has just filled the caches for the next one. A back end may then leave memory that it can only overwrite through them.
   virtual core::Result<void> scrub(const Code&, bool /*stays_warm*/) { return {}; }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;

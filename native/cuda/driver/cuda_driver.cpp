@@ -28,7 +28,6 @@ struct CudaDriver::LoadedCode final : replay::Code {
   CUfunction function = nullptr;
   std::uint32_t shared_bytes = 0;        // without those that a launch adds
   std::uint32_t parameter_bytes = 0;
-  bool launches = false;                 // kernels or graphs, perhaps
 
   [[nodiscard]] std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const override {
     CUdeviceptr address = 0;
@@ -208,7 +207,7 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   if (has_open_stack(code->file) && driver().cuCtxGetLimit(&stack_bytes, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS) {
     m_local_bytes = std::max<std::uint64_t>(m_local_bytes, stack_bytes);
   }
-  code->launches = may_launch(code->file);
+  m_may_launch = m_may_launch || may_launch(code->file);
   for (std::size_t i = 0; driver().cuFuncGetParamInfo != nullptr; ++i) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
@@ -323,7 +322,7 @@ Result<std::vector<replay::Timing>> CudaDriver::times() {
   }
   std::vector<replay::Timing> times;
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    const bool goes_on = launched[i]->launches || behind.at(launched[i]) > k_longest_gap_ns;
+    const bool goes_on = m_may_launch || behind.at(launched[i]) > k_longest_gap_ns;
     times.push_back({taken[i].kernel_ns + (goes_on ? taken[i].behind_ns : 0)});
   }
   return times;

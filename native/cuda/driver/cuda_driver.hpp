@@ -152,6 +152,7 @@ class CudaDriver final : public replay::Driver, private replay::Watch {
   std::vector<Remembered> m_remembered;
   Changed m_changed;
   Scrub m_scrub;
+  bool m_may_launch = false;            // any of the loaded code, on the device
   std::uint64_t m_local_bytes = 0;      // that a thread of any of the loaded kernels may have
   CUdeviceptr m_flush = 0;
   std::uint64_t m_flush_bytes = 0;

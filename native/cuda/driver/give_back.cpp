@@ -133,6 +133,7 @@ Result<void> CudaDriver::forget_runs() {
   m_variables.clear();
   m_launched.clear();
   m_local_bytes = 0;
+  m_may_launch = false;
   m_crowded_out = false;
   Calls reset("resetting the context");
   // Local memory is the context's, and has what work-items left there. With another limit there is other memory.

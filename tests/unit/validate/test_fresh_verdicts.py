@@ -168,6 +168,20 @@ def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
         )
 
 
+def sum_if_known(values):
+    """From anything but the captured state all of it becomes NaN."""
+    values[:] = values.sum() if (values == START).all() else np.float32(np.nan)
+
+
+def test_a_kernel_that_gives_nans_alone_from_all_fresh_values_is_not_said_to_be_tried(store):
+    verdict = Bench(store, sum_if_known, sum_if_known, before=START).judge(seed=2)
+    assert verdict.passed
+    assert not verdict.fresh_starts
+    assert [reason for reason in verdict.reasons if "were not tried" in reason] == [
+        "fresh values of the inputs were not tried: the captured kernel gives NaN and infinity alone then"
+    ]
+
+
 @pytest.mark.parametrize("captured", [1e-3, 0.0])
 def test_an_absolute_tolerance_grows_where_inputs_of_zeros_become_numbers(captured):
     """It was chosen for outputs as the captured ones are; the zeros become numbers of about one."""
