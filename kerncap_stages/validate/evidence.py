@@ -17,9 +17,10 @@ from kerncap_stages.validate.compare.scaled_bounds import (
     scale_bounds,
 )
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, Judgement, PartVerdict
+from kerncap_stages.validate.perturb.expectation import leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, guess_float
-from kerncap_stages.validate.perturb.own_ranges import cut_at_range, find_float_range, join_ranges
+from kerncap_stages.validate.perturb.own_ranges import cut_at_ranges, differ_as_sums, find_float_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,56 +121,60 @@ class Comparison:
         """Allow for what replays of the captured kernel itself differ by, beyond the bounds.
 
         Without bounds, floats may then differ by a multiple of that, if they differ as sums of another order
-        do. Of parts of unknown type that holds for the range in which they differ. ``exclude``: other parts
+        do. Of parts of unknown type that holds for the ranges in which they differ. ``exclude``: other parts
         that differ are not compared.
         """
+        runs = (baseline.outputs, *baseline.differing)
         if wanted.bounds.is_exact:
-            wanted = replace(wanted, own={}, varying={})  # these are of the same runs
-        own, varying = dict(wanted.own), dict(wanted.varying)
-        nondeterministic = set(wanted.nondeterministic)
-        for outputs in (baseline.outputs, *baseline.differing):
-            for region, states, whole, part, found in self._find_failing(wanted, outputs):
-                where = (region.base_address, whole.start)
+            wanted = self._find_ranges(replace(wanted, own={}), runs)  # both are of the same runs
+        own, failing = dict(wanted.own), set[tuple[int, int]]()
+        for outputs in runs:
+            for region, states, part, found in self._find_failing(wanted, outputs):
+                where = (region.base_address, part.start)
                 limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
                 if _is_within(found, limit):
                     allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
                     own[where] = max(own.get(where, 0.0), allowed)
-                    if part != whole:
-                        varying[where] = join_ranges(varying.get(where), part)
-                elif exclude:
-                    nondeterministic.add(where)
-        if wanted.bounds.is_exact:
-            inner = {(base, span.start): own.pop((base, start)) for (base, start), span in varying.items()}
-            own |= inner
-        return replace(wanted, nondeterministic=frozenset(nondeterministic), own=own, varying=varying)
+                else:
+                    failing.add(where)
+        return leave_out(replace(wanted, own=own), failing, exclude=exclude)
 
     def may_round(self, wanted: Expectation, run: Run) -> bool:
         """Whether all that differs are floats, by what another order of operations may explain."""
-        return wanted.bounds.is_exact and all(
+        if not wanted.bounds.is_exact:
+            return False
+        ranged = self._find_ranges(wanted, [run.outputs])
+        return all(
             _is_within(found, self._find_rounding(states, part))
-            for _, states, _, part, found in self._find_failing(wanted, run.outputs)
+            for _, states, part, found in self._find_failing(ranged, run.outputs)
         )
+
+    def _find_ranges(self, wanted: Expectation, runs: Sequence[Mapping[int, MemoryRef]]) -> Expectation:
+        """Return what is wanted with the ranges in which runs differ as floats, in parts of unknown type."""
+        varying: dict[tuple[int, int], tuple[Span, ...]] = {}
+        for region, expected in self._find_compared(wanted):
+            base = region.base_address
+            others = {each[base] for each in runs if each.get(base, expected) != expected}
+            for part in self._explorer.find_parts(region) if others else ():
+                if part.element_type is None and region.pre is not None:
+                    before, after, *actuals = self._read(part, region.pre, expected, *others)
+                    varying[base, part.start] = find_float_ranges(part, before, after, actuals)
+        return replace(wanted, varying={where: ranges for where, ranges in varying.items() if ranges})
 
     def _find_failing(
         self, wanted: Expectation, outputs: Mapping[int, MemoryRef]
-    ) -> Iterator[tuple[Region, States, Span, Span, RegionDifference]]:
-        """Yield the parts of regions in which outputs are not as expected, within the bounds.
-
-        Behind each comes what differs in it: it is the part unless that has no type and differs as floats do.
-        """
+    ) -> Iterator[tuple[Region, States, Span, RegionDifference]]:
+        """Yield the parts of regions in which outputs are not as expected, within the bounds."""
         for region, expected in self._find_compared(wanted):
             actual = outputs.get(region.base_address)
             if actual is None or actual == expected:
                 continue
             states = _make_states(region, expected, actual)
-            for whole in self._find_parts(wanted, region, states):
-                part = whole
-                if part.element_type is None and wanted.bounds.is_exact:
-                    part = find_float_range(part, *self._read(part, states.pre, expected, actual)) or part
+            for part in self._find_parts(wanted, region, states):
                 bounds = self._choose_bounds(wanted, region, expected, part)
                 found = self._compare_part(region, states, part, bounds)
                 if not found.passed:
-                    yield region, states, whole, part, found
+                    yield region, states, part, found
 
     def _find_compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
         """Yield the regions to compare, with their pre-states at the start, and their expected outputs."""
@@ -183,13 +188,14 @@ class Comparison:
         """Yield the parts to compare. Where floats are guessed, an integer among them must not differ."""
         captured = self._find_captured(region.base_address).post
         for whole in self._explorer.find_parts(region):
-            for part in cut_at_range(whole, wanted.varying.get((region.base_address, whole.start))):
+            for part in cut_at_ranges(whole, wanted.varying.get((region.base_address, whole.start), ())):
                 kind = part.element_type
+                are_alike = differ_as_floats if kind is None else differ_as_sums
                 if kind is None and wanted.guesses and captured is not None:
                     kind = guess_float(*self._read(part, captured))
                 if kind is not None and whole.element_type is None:
                     outputs = self._read(part, states.expected, states.actual)
-                    yield replace(part, element_type=kind if differ_as_floats(kind, *outputs) else None)
+                    yield replace(part, element_type=kind if are_alike(kind, *outputs) else None)
                 else:
                     yield part
 

@@ -75,6 +75,7 @@ class Difference:
     nan_golden: int = 0
     infinite_actual: int = 0
     infinite_golden: int = 0
+    unbounded: int = 0  # not equal byte for byte, and one of the two is a NaN or infinity
     max_absolute: float = 0.0
     square_sum: float = 0.0  # of absolute errors, of floats
     max_relative: float = 0.0
@@ -88,8 +89,8 @@ class Difference:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is neither a NaN nor an infinity among the elements."""
-        return not (self.nan_actual or self.nan_golden or self.infinite_actual or self.infinite_golden)
+        """Whether there is neither a NaN nor an infinity among the elements that differ."""
+        return self.unbounded == 0
 
 
 @cache
@@ -160,6 +161,7 @@ def merge(parts: Sequence[Difference]) -> Difference:
         nan_golden=sum(part.nan_golden for part in parts),
         infinite_actual=sum(part.infinite_actual for part in parts),
         infinite_golden=sum(part.infinite_golden for part in parts),
+        unbounded=sum(part.unbounded for part in parts),
         max_absolute=max((part.max_absolute for part in parts), default=0.0),
         square_sum=sum(part.square_sum for part in parts),
         max_relative=max((part.max_relative for part in parts), default=0.0),
@@ -274,6 +276,7 @@ def _compare_batch(
         nan_golden=int(floats.nan_g.sum()),
         infinite_actual=int(floats.inf_a.sum()),
         infinite_golden=int(floats.inf_g.sum()),
+        unbounded=int((floats.differing & ~finite).sum()),
         max_absolute=float(floats.absolute[finite].max(initial=0.0)),
         square_sum=square_sum,
         max_relative=float(relative[finite].max(initial=0.0)),

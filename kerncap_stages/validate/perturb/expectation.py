@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Set
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.validate.arguments import Span
@@ -29,10 +29,27 @@ class Expectation:
     nondeterministic: frozenset[tuple[int, int]] = frozenset()
     own: Mapping[tuple[int, int], float] = field(default_factory=dict)
     # Ranges in parts of unknown type, by the part as above. ``own`` has these by their own start.
-    varying: Mapping[tuple[int, int], Span] = field(default_factory=dict)
+    varying: Mapping[tuple[int, int], tuple[Span, ...]] = field(default_factory=dict)
     guesses: bool = False  # elements of unknown type that look like floats are compared as such
 
     @property
     def perturbed_base(self) -> int | None:
         """Base address of the first perturbed region."""
         return self.start.trials[0].region.base_address if self.start.trials else None
+
+
+def leave_out(wanted: Expectation, failing: Set[tuple[int, int]], *, exclude: bool) -> Expectation:
+    """Return an expectation without what was allowed in ranges in which a run differs by more than floats do.
+
+    Without bounds, a part of unknown type has no ranges if it holds such a one. ``exclude``: what fails is
+    not compared, and such a part not at all.
+    """
+    if wanted.bounds.is_exact:
+        owners = {(whole[0], each.start): whole for whole, spans in wanted.varying.items() for each in spans}
+        failing = {owners.get(where, where) for where in failing}
+        wanted = replace(
+            wanted,
+            own={where: bound for where, bound in wanted.own.items() if owners.get(where) not in failing},
+            varying={whole: spans for whole, spans in wanted.varying.items() if whole not in failing},
+        )
+    return replace(wanted, nondeterministic=wanted.nondeterministic | failing) if exclude else wanted

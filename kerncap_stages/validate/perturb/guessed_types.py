@@ -25,6 +25,8 @@ _SHAPES = {
     "fp16": (2, 0x7C00),
     "bf16": (2, 0x7F80),
 }
+ELEMENT_BYTES = {name: size for name, (size, _) in _SHAPES.items()}
+_INFINITE = 1 << 20
 
 
 def guess_float(content: Bytes) -> str | None:
@@ -66,6 +68,18 @@ def differ_as_floats(element_type: str, one: Bytes, other: Bytes) -> bool:
         bool(((each != 0) & (each & each.dtype.type(exponent) == 0)).any())
         for each in (left[differing], right[differing])
     )
+
+
+def find_exponents(element_type: str, content: Bytes) -> npt.NDArray[np.int32]:
+    """Return the exponents of all whole elements: int32[n], -1 of zeros, huge of NaNs and infinities."""
+    size, mask = _SHAPES[element_type]
+    words = content[: content.size // size * size].view(f"u{size}")
+    kind = words.dtype.type
+    lowest = mask & -mask
+    exponents: npt.NDArray[np.int32] = ((words & kind(mask)) // kind(lowest)).astype(np.int32)
+    exponents[exponents == mask // lowest] = _INFINITE
+    exponents[words << kind(1) == 0] = -1
+    return exponents
 
 
 def _has_exponent(
