@@ -34,8 +34,9 @@ _LINE_BYTES = 64
 _BLOCK_BYTES = 4096
 _LINES = _BLOCK_BYTES // _LINE_BYTES
 _MOST_BLOCKS = 256
-# Of an array of which so many elements differ in each block, blocks that do not differ are no part.
-_MANY = 8
+# If so many elements differ in most blocks, one in which none does is hardly chance, but another array.
+_MANY = 16
+_MOST = 0.75
 # Powers of two: the largest elements of blocks of one array are within these, lines at its ends within those.
 _SAME_SIZE = 4
 _SAME_SIZE_OF_LINES = 8
@@ -154,7 +155,7 @@ class _Memory:
         differing = counts[counts > 0]
         if not differing.size:
             return
-        if differing.mean() < _MANY:
+        if np.quantile(differing, 1 - _MOST) < _MANY:
             yield run
             return
         edges = np.flatnonzero(np.diff(np.concatenate(([False], counts > 0, [False])).astype(np.int8)))
