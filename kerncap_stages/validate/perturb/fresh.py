@@ -187,15 +187,12 @@ def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
 def _choose_few(values: Words, made: Words, generator: np.random.Generator, *, others: bool) -> Words:
     """Return the values, of which a few are those that were made: one in each slab, and one of so many.
 
-    others: of those that a call with the same generator leaves as they are.
+    Of what was made, only what differs counts. others: those that a call with the same generator leaves.
     """
     changed = values.copy()
-    few = min(1 + values.size // _ONE_OF_SO_MANY, values.size)
-    chosen = (
-        generator.choice(values.size, min(2 * few, values.size), replace=False)
-        if few
-        else np.empty(0, np.int64)
-    )
+    able = np.flatnonzero(made != values)
+    few = 1 + values.size // _ONE_OF_SO_MANY
+    chosen = generator.choice(able, min(2 * few, able.size), replace=False)
     places = chosen[few:] if others else chosen[:few]
     changed[places] = made[places]
     return changed
