@@ -12,7 +12,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, DigestMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
 # Matches a complete JSON string, not the end of one: a quote inside a string has a backslash before it.
 # Digests without a prefix are not references.
@@ -148,17 +148,33 @@ def _add_kept(
 ) -> None:
     """Add those of the memories that can be read and lack no chunk."""
     for digest in memories:
-        if ("memory", digest) in closure.followed or absent([digest]):
+        if ("memory", digest) in closure.followed:
             continue
-        try:
-            chunks = parse_chunk_list(read(digest), digest)[2]
-        except ArtifactError:
-            continue
-        new = {chunk for chunk in chunks if chunk is not None and chunk not in closure.kinds}
-        if not absent([*new]):
+        chunks = find_whole_memory(digest, read, absent, closure.kinds)
+        if chunks is not None:
             closure.followed.add(("memory", digest))
             closure.kinds.setdefault(digest, "memory")
-            closure.kinds.update(dict.fromkeys(new, "chunk"))
+            closure.kinds.update(dict.fromkeys(chunks, "chunk"))
+
+
+def find_whole_memory(
+    digest: Digest,
+    read: Callable[[Digest], bytes],
+    absent: Callable[[list[str]], list[str]],
+    known: Container[Digest] = (),
+) -> set[Digest] | None:
+    """Return the chunks of a memory, but for known ones; None if it cannot be read or lacks one of these.
+
+    read, absent: as for ``walk``.
+    """
+    if absent([digest]):
+        return None
+    try:
+        chunks = parse_chunk_list(read(digest), digest)[2]
+    except ArtifactError:
+        return None
+    new = {chunk for chunk in chunks if chunk is not None and chunk not in known}
+    return None if absent([*new]) else new
 
 
 def _trust_digest(text: str) -> Digest:

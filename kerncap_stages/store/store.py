@@ -9,7 +9,7 @@ from kerncap_stages import _native
 from kerncap_stages.errors import ArtifactNotFound, Refused
 from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
-from kerncap_stages.store.closure import MAX_LIST_BYTES, Closure, parse_chunk_list, walk
+from kerncap_stages.store.closure import MAX_LIST_BYTES, Closure, find_whole_memory, parse_chunk_list, walk
 from kerncap_stages.store.folder import Folder, choose_path, prepare
 from kerncap_stages.store.transaction import Transaction
 
@@ -53,12 +53,12 @@ class Store:
         return self.folder.native.has(digest)
 
     def has_memory(self, digest: Digest) -> bool:
-        """Whether a chunk list and all its chunks exist."""
-        native = self.folder.native
-        if not native.has(digest):
-            return False
-        chunks = parse_chunk_list(native.read(digest, MAX_LIST_BYTES, True), digest)[2]
-        return not native.absent([chunk for chunk in chunks if chunk is not None])
+        """Whether a chunk list can be read and all its chunks exist."""
+        return find_whole_memory(digest, self._read_list, self.folder.native.absent) is not None
+
+    def _read_list(self, digest: Digest) -> bytes:
+        """Return the payload of a manifest or a chunk list, verified."""
+        return self.folder.native.read(digest, MAX_LIST_BYTES, True)
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
         """Return the payload of an object of up to 1 GiB.
@@ -90,7 +90,7 @@ class Store:
 
         Raises like ``get``.
         """
-        return parse_chunk_list(self.folder.native.read(digest, MAX_LIST_BYTES, True), digest)
+        return parse_chunk_list(self._read_list(digest), digest)
 
     def read_memory_size(self, digest: Digest) -> int:
         """Return the size in bytes of a memory."""
@@ -196,7 +196,7 @@ class Store:
         native = self.folder.native
         return walk(
             roots,
-            lambda digest: native.read(digest, MAX_LIST_BYTES, True),
+            self._read_list,
             native.absent,
             closure=closure,
             parents=parents,

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import KeptRef
-from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.store.remembered import load_known, make_request_key
@@ -194,13 +193,13 @@ def make_kept_finder(store: Store) -> Callable[[Digest], BaselineReplay | None]:
 
     A replay whose states are not in the store any more is not found.
     """
+    whole: set[Digest] = set()  # keys of replays whose states are here: they are looked up several times
 
     def is_whole(replay: BaselineReplay) -> bool:
         states = [replay.pre_state, *replay.changed.values()]
-        try:
-            return all(state is None or store.has_memory(state.digest) for state in states)
-        except ArtifactError:
-            return False
+        if replay.key in whole or all(state is None or store.has_memory(state.digest) for state in states):
+            whole.add(replay.key)
+        return replay.key in whole
 
     def find(key: Digest) -> BaselineReplay | None:
         known = load_known(store, key, Validation)

@@ -225,11 +225,7 @@ class Comparison:
             bounds = limit_rounding(_ROUNDING, part.element_type)
         captured = self._find_captured(region.base_address)
         now, first, *others = (
-            [
-                self._store.read_memory(state.digest)[part.start : part.end]
-                for state in pair
-                if state is not None
-            ]
+            [*self._read(part, *(state for state in pair if state is not None))]
             for pair in (
                 (region.pre, expected),
                 (captured.pre, captured.post),
