@@ -51,6 +51,9 @@ struct Launch {
   // As captured, with zeros behind where the variant takes more: arguments that the runtime fills are the driver's.
   std::span<const std::byte> kernarg;
   bool is_variant;                       // of the variant's code object
+
+  [[nodiscard]] std::uint64_t blocks(int axis) const { return (grid[axis] + block[axis] - 1) / block[axis]; }
+  [[nodiscard]] std::uint64_t blocks() const { return blocks(0) * blocks(1) * blocks(2); }
 };
 
 struct Timing {
@@ -157,7 +160,8 @@ class Driver {
                                                    std::optional<std::uint64_t> at) = 0;
   // Overwrites what earlier kernels may have left in registers and in memory of work-groups and work-items, with something else
   // each time. Comes before every run, and is in none of their times. Does nothing where the device itself does so.
-  // `stays_warm`: a run has just filled the caches for the next one. A back end may then leave memory that it can only overwrite through them.
+  // `stays_warm`: a run has just filled the caches for the next one. A back end may then leave memory that it can only overwrite
+  // through them.
   virtual core::Result<void> scrub(const Code&, bool /*stays_warm*/) { return {}; }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;

@@ -270,12 +270,9 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
     attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     attributes[config.numAttrs++].value.cooperative = 1;
   }
-  const auto blocks = [&](int axis) {
-    return static_cast<unsigned>((launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]);
-  };
-  config.gridDimX = blocks(0);
-  config.gridDimY = blocks(1);
-  config.gridDimZ = blocks(2);
+  config.gridDimX = static_cast<unsigned>(launch.blocks(0));
+  config.gridDimY = static_cast<unsigned>(launch.blocks(1));
+  config.gridDimZ = static_cast<unsigned>(launch.blocks(2));
   config.blockDimX = launch.block[0];
   config.blockDimY = launch.block[1];
   config.blockDimZ = launch.block[2];

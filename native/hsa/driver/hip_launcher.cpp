@@ -80,9 +80,7 @@ int HipLauncher::start_cooperative_kernel(void* function, const replay::Launch& 
   for (const std::uint64_t offset : arguments) {
     parameters.push_back(const_cast<std::byte*>(&launch.kernarg[offset]));
   }
-  const auto blocks = [&](int axis) {
-    return static_cast<std::uint32_t>((launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]);
-  };
+  const auto blocks = [&](int axis) { return static_cast<std::uint32_t>(launch.blocks(axis)); };
   int code = m_hip.hipEventRecord(m_start, m_stream);
   if (code == 0) {
     code = m_hip.hipModuleLaunchCooperativeKernel(function, blocks(0), blocks(1), blocks(2), launch.block[0],

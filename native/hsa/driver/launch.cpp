@@ -115,9 +115,7 @@ Result<void> HsaDriver::prepare_grid_barrier(const replay::Launch& launch) {
                                                " that makes the barrier of its grid ready: try --hip-launch"};
     }
   }
-  std::uint64_t work_groups = 1;
-  for (int axis = 0; axis < 3; ++axis) work_groups *= (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis];
-  const auto value = static_cast<std::uint32_t>(work_groups - 1);
+  const auto value = static_cast<std::uint32_t>(launch.blocks() - 1);
   const replay::Launch ready{{1, 1, 1}, {1, 1, 1}, 0, std::as_bytes(std::span(&value, 1)), false};
   const auto& barrier = static_cast<const LoadedCode&>(*m_grid_barrier);
   const Result<replay::Timing> done = launch_packet(barrier, ready, barrier.private_bytes);

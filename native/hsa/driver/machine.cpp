@@ -24,10 +24,10 @@ std::uint32_t number_of(const Runtime& runtime, hsa_agent_t agent, int attribute
 }
 
 // Nothing of memory: its width and clock give half of what MI300's moves, and caches are told one by one.
-replay::Driver::Peaks peaks_of(const Runtime& runtime, hsa_agent_t agent) {
+replay::Driver::Peaks peaks_of(const Runtime& runtime, const ReplayDevice& device) {
   return {
-      .compute_units = number_of(runtime, agent, HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT),
-      .clock_hz = std::uint64_t{number_of(runtime, agent, HSA_AMD_AGENT_INFO_MAX_CLOCK_FREQUENCY)} * 1'000'000,
+      .compute_units = device.compute_units,
+      .clock_hz = std::uint64_t{number_of(runtime, device.agent, HSA_AMD_AGENT_INFO_MAX_CLOCK_FREQUENCY)} * 1'000'000,
   };
 }
 
@@ -64,14 +64,14 @@ hsa_status_t add_agent(hsa_agent_t agent, void* data) {
   hsa_device_type_t type{};
   runtime.hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
   ReplayDevice device{agent, text_of(runtime, agent, HSA_AMD_AGENT_INFO_PRODUCT_NAME), {}, {}};
-  // A software GPU has the numbers of the chip that it stands for, and none of its speed.
-  if (!device.is_software()) device.peaks = peaks_of(runtime, agent);
   gather.device = &device;
   runtime.hsa_amd_agent_iterate_memory_pools(agent, add_pool, &gather);
   if (type == HSA_DEVICE_TYPE_GPU) {
     runtime.hsa_agent_iterate_isas(agent, name_isa, &gather);
     device.compute_units = number_of(runtime, agent, HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT);
     device.waves_per_unit = number_of(runtime, agent, HSA_AMD_AGENT_INFO_MAX_WAVES_PER_CU);
+    // A software GPU has the numbers of the chip that it stands for, and none of its speed.
+    if (!device.is_software()) device.peaks = peaks_of(runtime, device);
     gather.machine->devices.push_back(device);
   } else if (type == HSA_DEVICE_TYPE_CPU && gather.machine->host.agent.handle == 0) {
     gather.machine->host = device;

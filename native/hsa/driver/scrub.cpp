@@ -37,14 +37,8 @@ replay::Launch launch_like(const LoadedCode& code) {
 
 // 0 for none.
 std::uint64_t waves_of(const replay::Launch& launch) {
-  std::uint64_t work_groups = 1;
-  std::uint64_t work_items = 1;
-  for (int axis = 0; axis < 3; ++axis) {
-    if (launch.block[axis] == 0) return 0;
-    work_groups *= (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis];
-    work_items *= launch.block[axis];
-  }
-  return work_groups * ((work_items + k_wave_work_items - 1) / k_wave_work_items);
+  const std::uint64_t work_items = std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
+  return work_items == 0 ? 0 : launch.blocks() * ((work_items + k_wave_work_items - 1) / k_wave_work_items);
 }
 
 }  // namespace
