@@ -1,16 +1,10 @@
-// known_times.cu's kernel, leaving something in the context behind it, or looking for that; each NS is another code object.
+// known_times.cu's kernel, leaving something in the context behind it, or looking for that.
+// WAY: 0 leaves a mark in local memory, 1 is right only if it finds one there, 2 allocates memory and keeps it,
+// 3 prints, 4 has a limit of the stack that it needs
 #include <cstdio>
 
-#include "../programs/spin.cuh"
+#include "ways.cuh"
 
-#ifndef NS
-#define NS 200'000
-#endif
-// 0 leaves a mark in local memory, 1 is right only if it finds one there, 2 allocates memory and keeps it,
-// 3 prints, 4 has a limit of the stack that it needs
-#ifndef WAY
-#define WAY 0
-#endif
 #ifndef WORDS
 #define WORDS 2048
 #endif

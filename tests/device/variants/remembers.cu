@@ -1,13 +1,7 @@
-// known_times.cu's kernel, which takes the time only if its last run has left nothing. Each NS is another code object.
-#include "../programs/spin.cuh"
+// known_times.cu's kernel, which takes the time only if its last run has left nothing.
+// WAY is where it looks, and leaves a mark: 0 in local memory, 1 on the stack of a function that calls itself
+#include "ways.cuh"
 
-#ifndef NS
-#define NS 200'000
-#endif
-// Where it looks, and leaves a mark: 0 in local memory, 1 on the stack of a function that calls itself
-#ifndef WAY
-#define WAY 0
-#endif
 #ifndef WORDS
 #define WORDS 64
 #endif

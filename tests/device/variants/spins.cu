@@ -1,13 +1,5 @@
-// known_times.cu's kernel in several ways; each NS makes another code object.
-#include "../programs/spin.cuh"
-
-#ifndef NS
-#define NS 200'000
-#endif
-// 0 right, 1 wrong, 2 a null pointer, 3 for ever
-#ifndef WAY
-#define WAY 0
-#endif
+// known_times.cu's kernel in several ways. WAY: 0 right, 1 wrong, 2 a null pointer, 3 for ever
+#include "ways.cuh"
 
 __global__ void takes_200_us(int* runs) {
   spin(NS);
