@@ -96,10 +96,6 @@ class VariantJudge:
         self._baselines: Baselines | None = None
 
     @cached_property
-    def _size_bytes(self) -> int:
-        return sum(region.size_bytes for region in self.capture.regions)
-
-    @cached_property
     def _captured_code(self) -> bytes:
         return self._store.get_kept(self.capture.code_digest)
 
@@ -194,7 +190,7 @@ class VariantJudge:
             if not self._standbys.is_doubtful:
                 raise
         self._standbys.end_process()
-        if self._size_bytes > MAX_BYTES_AT_ONCE:
+        if self.capture.size_bytes > MAX_BYTES_AT_ONCE:
             self._standbys.settle()
         self._begin(code, alone=False)
         if self._baselines is not None:
@@ -220,5 +216,5 @@ class VariantJudge:
 
     def _start_standbys(self) -> None:
         """Start replayers for what runs at once, as kc-validate does."""
-        is_double = self._settings.perturb and self._size_bytes <= MAX_BYTES_AT_ONCE
+        is_double = self._settings.perturb and self.capture.size_bytes <= MAX_BYTES_AT_ONCE
         self._standbys.start(2 if is_double else 1)

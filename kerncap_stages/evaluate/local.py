@@ -99,7 +99,7 @@ class LocalWorkforce:
         else:
             own = choose_gpu(first.environment.backend, first.dispatch.device_index, place)
         try:
-            environment = {**os.environ, **own, "TMPDIR": str(self._temporary)}
+            environment = {**os.environ, **own, "TMPDIR": str(scratch.temporary or self._temporary)}
             return WorkerProcess(place, setup, scratch, environment, tell)
         except BaseException:
             scratch.remove()

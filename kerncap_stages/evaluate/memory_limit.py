@@ -30,8 +30,7 @@ def choose_limit(given_bytes: int | None, captures: Sequence[Capture], *, on_cor
         return given_bytes
     if not (captures[0].device.software or on_cores):
         return 0
-    sizes = [sum(region.size_bytes for region in each.regions) for each in captures]
-    return _REPLAY_BYTES + _REPLAY_FACTOR * max(sizes)
+    return _REPLAY_BYTES + _REPLAY_FACTOR * max(each.size_bytes for each in captures)
 
 
 class MemoryLimit:

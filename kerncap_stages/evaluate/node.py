@@ -134,7 +134,7 @@ class Node:
             _use_software_gpu(self._architecture)
         machine = identify_machine(self._architecture, ignored=_CHOSEN)
         self._base = store.walk(self._roots)
-        scratches = ScratchMaker(store, self._roots)
+        scratches = ScratchMaker(store, self._roots, captures)
         self._codes = self._stack.enter_context(TemporaryFolder("variants"))
         self._workforce = LocalWorkforce(
             store,

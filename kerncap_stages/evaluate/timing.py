@@ -99,7 +99,7 @@ class Timer:
 
     def _settle(self) -> None:
         """Wait until a large replay has given its memory back: the next one needs it."""
-        if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
+        if self._capture.size_bytes > MAX_BYTES_AT_ONCE:
             self._replayers.settle()
 
     def _count(self, variant: Path | None, shape: VariantShape | None) -> int | None:

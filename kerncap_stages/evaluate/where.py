@@ -42,7 +42,7 @@ def open_workforce(
     is_software = first.device.software
     if on is None:
         count = choose_count(workers, first)
-        scratches = ScratchMaker(store, subject.roots)
+        scratches = ScratchMaker(store, subject.roots, subject.captures)
         return LocalWorkforce(
             store,
             subject.captures,

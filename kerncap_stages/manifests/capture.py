@@ -163,6 +163,11 @@ class Capture(Manifest):
         return self.kernel.code_digest
 
     @property
+    def size_bytes(self) -> int:
+        """The size of all captured memory."""
+        return sum(region.size_bytes for region in self.regions)
+
+    @property
     def has_post(self) -> bool:
         """Whether the capture holds the golden output."""
         return any(part.post is not None for part in (*self.regions, *self.module_variables))

@@ -195,8 +195,7 @@ class Explorer:
         repeats: of the run from the captured state. again: of runs from perturbed ones; None if these states
         are too large to be put back between runs.
         """
-        size_bytes = sum(region.size_bytes for region in self._capture.regions)
-        if self._replays is None or size_bytes > MAX_BYTES_AT_ONCE:
+        if self._replays is None or self._capture.size_bytes > MAX_BYTES_AT_ONCE:
             return
         is_software = self._capture.device.software
         in_turn: list[Start] = []

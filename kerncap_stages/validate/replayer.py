@@ -131,7 +131,7 @@ class ProcessReplayer:
         first replay that restores it, and not by later ones: the store is in memory, and nobody else's.
         """
         self._store = store
-        self._size_bytes = sum(region.size_bytes for region in capture.regions)
+        self._size_bytes = capture.size_bytes
         self._timeout_s = timeout_s
         self._first_run_s: float | None = None
         self._standbys = standbys

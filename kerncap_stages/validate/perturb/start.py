@@ -126,8 +126,7 @@ class Start:
 def can_put_back(capture: Capture) -> bool:
     """Whether restoring the whole state, region by region, is fast."""
     most_bytes = _MAX_SOFTWARE_BYTES if capture.device.software else _MAX_BYTES
-    size_bytes = sum(region.size_bytes for region in capture.regions)
-    return size_bytes <= most_bytes and len(capture.regions) <= _MAX_REGIONS
+    return capture.size_bytes <= most_bytes and len(capture.regions) <= _MAX_REGIONS
 
 
 def find_variable_ranges(store: Store, capture: Capture, region: Region) -> list[tuple[int, int]]:
