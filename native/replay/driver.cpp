@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "replay/populate.hpp"
+
 namespace kerncap::replay {
 
 using core::Result;
@@ -24,6 +26,7 @@ Result<void> Driver::write(const Region& region, std::uint64_t address, std::spa
   for (std::size_t done = 0, piece = 0; done < data.size(); done += piece) {
     piece = std::min(m_opened.staging.bytes, data.size() - done);
     if (const InPlace here = in_place(address + done, piece); here.memory != nullptr) {
+      populate(here.memory, piece);
       std::memcpy(here.memory, &data[done], piece);
       continue;
     }

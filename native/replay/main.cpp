@@ -1,5 +1,6 @@
 // kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
 // stage that started us reads it from the file that it named: kernels may print to standard output.
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -26,6 +27,8 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using core::Result;
+
+constexpr int k_least_mapped_bytes = 32 << 20, k_most_idle_bytes = 64 << 20;  // of malloc
 
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
@@ -160,6 +163,9 @@ int run(int argc, char** argv, Driver& driver) {
 }  // namespace
 
 int replay_main(int argc, char** argv, Driver& driver) {
+  // Buffers for chunks come and go with each state: else each new one is given its pages anew.
+  ::mallopt(M_MMAP_THRESHOLD, k_least_mapped_bytes);
+  ::mallopt(M_TRIM_THRESHOLD, k_most_idle_bytes);
   Words words(argc, argv, driver);
   int code = 0;
   while (words.next()) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t k_page = 4096;
 constexpr std::uint64_t k_slab_bytes = std::uint64_t{2} << 20;   // for one thread at a time
+constexpr std::uint64_t k_small_bytes = std::uint64_t{64} << 20;
 constexpr std::byte k_zeros[k_page] = {};
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -75,8 +76,8 @@ bool KeptMemory::keep() {
   std::byte*& copy = is_first ? m_first : m_last;
   if (copy == nullptr) copy = reserve(m_pages * k_page);
   if (copy == nullptr) return false;
-  // What a run changes is little: for that, small pages need less memory.
-  if (is_first) ::madvise(copy, m_pages * k_page, MADV_HUGEPAGE);
+  // What a run changes is little: for that, small pages need less memory. Where there is little of it, time counts more.
+  if (is_first || m_pages * k_page <= k_small_bytes) ::madvise(copy, m_pages * k_page, MADV_HUGEPAGE);
   std::vector<std::uint8_t>& is_in = is_first ? m_in_first : m_in_last;
   m_in_first.resize(m_pages);
   m_in_last.resize(m_pages);
