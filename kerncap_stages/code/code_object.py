@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgpack  # type: ignore[import-untyped]
@@ -89,12 +90,13 @@ def list_data_symbols(data: bytes) -> list[DataSymbol]:
     return _list_symbols(data, (_STT_OBJECT,))
 
 
-def list_writable_data(data: bytes) -> list[DataSymbol]:
+@lru_cache(maxsize=1)  # each state of a verdict asks for those of the captured kernel
+def list_writable_data(data: bytes) -> tuple[DataSymbol, ...]:
     """List the data that has a name and lies in a writable section.
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _list_symbols(data, (_STT_OBJECT,), _SHF_WRITE)
+    return tuple(_list_symbols(data, (_STT_OBJECT,), _SHF_WRITE))
 
 
 def list_named_places(data: bytes) -> list[DataSymbol]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.code_object import read_amd
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from kerncap_stages.code.kernel_facts import CodeObjectFacts
 
 
+@lru_cache(maxsize=1)  # a variant is looked at from several sides, one after the other
 def read_code_object(data: bytes) -> CodeObjectFacts:
     """Parse a code object.
 
