@@ -21,7 +21,7 @@ def judge_surely(monkeypatch):
         replayers = SimpleNamespace(is_doubtful=shared, end_process=lambda: events.append("end"))
         judge = object.__new__(VariantJudge)
         judge._standbys, judge._baselines = replayers, None
-        judge.capture = SimpleNamespace(regions=())
+        judge.capture = SimpleNamespace(size_bytes=0)
 
         def begin(*_, alone):
             assert not alone

@@ -1,0 +1,54 @@
+"""Where a worker's store and its replays' files are."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerncap_stages.evaluate import scratch as scratch_module
+from kerncap_stages.evaluate.scratch import ScratchMaker
+from kerncap_stages.manifests import load_as
+from kerncap_stages.manifests.capture import Capture
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def make(store, capture, tmp_path, monkeypatch):
+    """Make a worker's scratch for a capture of so many bytes, where memory has so much room."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(scratch_module, "_IN_MEMORY", memory)
+    made = load_as(store, capture, Capture)
+
+    def make_one(size_bytes, room_bytes=1 << 40):
+        monkeypatch.setattr(
+            scratch_module, "_has_room", lambda _place, needed_bytes: needed_bytes <= room_bytes
+        )
+        region = made.regions[0].model_copy(update={"size_bytes": size_bytes})
+        return ScratchMaker(store, [capture], [made.model_copy(update={"regions": (region,)})]).make()
+
+    return make_one
+
+
+def test_files_of_small_replays_are_in_memory_and_go_with_the_store(make):
+    scratch = make(4 * MIB)
+    assert scratch.in_memory
+    assert scratch.temporary.is_dir()
+    assert scratch.temporary.parent == scratch.store.root.parent == scratch.folder.path
+    scratch.remove()
+    assert not scratch.folder.path.exists()
+
+
+@pytest.mark.parametrize(("size_bytes", "room_bytes"), [(33 * MIB, 1 << 40), (20 * MIB, 300 * MIB)])
+def test_files_of_large_replays_are_on_the_disk(make, size_bytes, room_bytes):
+    scratch = make(size_bytes, room_bytes)
+    assert scratch.in_memory
+    assert scratch.temporary is None
+    scratch.remove()
+
+
+def test_without_room_in_memory_all_is_on_the_disk(make):
+    scratch = make(4 * MIB, 100 * MIB)
+    assert not scratch.in_memory
+    assert scratch.temporary is None
+    scratch.remove()
