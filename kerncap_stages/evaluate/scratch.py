@@ -8,11 +8,13 @@ files of each variant takes a tenth of its processor time on ext4.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import StoreError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure, copy_unlisted
@@ -79,9 +81,14 @@ class ScratchMaker:
         """Make a store for a worker; for a large capture it is the user's."""
         if self._size_bytes > MAX_BYTES_COPIED:
             return Scratch(self._store, None, 0)
-        in_memory = self._size_bytes <= MAX_BYTES_IN_MEMORY and _has_room(
+        if self._size_bytes <= MAX_BYTES_IN_MEMORY and _has_room(
             _IN_MEMORY, self._size_bytes + 2 * MAX_GROWTH_BYTES
-        )
+        ):
+            with contextlib.suppress(OSError, StoreError):  # others may have filled it since
+                return self._make(in_memory=True)
+        return self._make(in_memory=False)
+
+    def _make(self, *, in_memory: bool) -> Scratch:
         folder = TemporaryFolder("evaluate", _IN_MEMORY if in_memory else None)
         try:
             store = Store.open(folder.path / "store")
@@ -99,6 +106,11 @@ class ScratchMaker:
             return None
         (folder / "temporary").mkdir()
         return folder / "temporary"
+
+
+def is_short_of_room(place: Path) -> bool:
+    """Whether another worker's files should not be beside ``place``, in memory: others have filled it."""
+    return not _has_room(place, MAX_GROWTH_BYTES)
 
 
 def _has_room(place: Path, size_bytes: int) -> bool:

@@ -20,6 +20,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, DeviceError, ExitCode, KerncapError, Refused, UsageError
 from kerncap_stages.evaluate.judging import VariantJudge
 from kerncap_stages.evaluate.memory_limit import MemoryLimit, measure_memory
+from kerncap_stages.evaluate.scratch import is_short_of_room
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_setup, read_task, write
 from kerncap_stages.evaluate.timing import Timer
 from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
@@ -60,12 +61,14 @@ class Worker:
             result = _fail(task, error)
         except (DeviceError, ArtifactError) as error:  # perhaps not for long, and not the variant's fault
             result = replace(_fail(task, error), is_final=False)
+        except OSError as error:  # such as a full disk
+            result = replace(_explain(task, error), is_final=False)
         except Exception as error:  # what a variant has written may be anything, and is read here
             result = _explain(task, error)
         if self._limit.exceeded:  # whatever was made of the death of a replay is no verdict
             result = Result(task.number, reasons=(self._explain_limit(),), exit_code=int(ExitCode.DEVICE))
         self._done += 1
-        if self._is_too_large():
+        if self._is_too_large() or (not result.is_final and self._is_short_of_room()):
             return replace(result, again=True)
         return result
 
@@ -147,6 +150,10 @@ class Worker:
     def _explain_limit(self) -> str:
         mib = self._setup.max_replay_bytes >> 20
         return f"its replays need more than {mib} MiB of memory, so there is no verdict: --max-memory"
+
+    def _is_short_of_room(self) -> bool:
+        """Whether our files are in memory that others have filled: the next worker's are on the disk then."""
+        return self._setup.in_memory and is_short_of_room(self._store.root)
 
     def _is_too_large(self) -> bool:
         if measure_memory(os.getpid()) > self._setup.max_memory_bytes:

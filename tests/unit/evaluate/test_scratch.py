@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kerncap_stages.errors import StoreError
 from kerncap_stages.evaluate import scratch as scratch_module
 from kerncap_stages.evaluate.scratch import ScratchMaker
 from kerncap_stages.manifests import load_as
@@ -51,4 +52,19 @@ def test_without_room_in_memory_all_is_on_the_disk(make):
     scratch = make(4 * MIB, 100 * MIB)
     assert not scratch.in_memory
     assert scratch.temporary is None
+    scratch.remove()
+
+
+def test_memory_that_fills_while_the_store_is_copied_is_left_again(make, monkeypatch, tmp_path):
+    copy = scratch_module.copy_closure
+
+    def copy_to_disk_only(store, roots, to):
+        if (tmp_path / "memory") in to.root.parents:
+            raise StoreError("No space left on device")
+        copy(store, roots, to)
+
+    monkeypatch.setattr(scratch_module, "copy_closure", copy_to_disk_only)
+    scratch = make(4 * MIB)
+    assert not scratch.in_memory
+    assert list((tmp_path / "memory").iterdir()) == []
     scratch.remove()
