@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import StoreError
-from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.errors import DeviceError, StoreError
+from kerncap_stages.machine.temporary import TemporaryFolder, remove_stale
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure, copy_unlisted
 from kerncap_stages.store.objects import sum_sizes
@@ -72,13 +72,17 @@ class ScratchMaker:
 
     def __init__(self, store: Store, roots: Sequence[Digest], captures: Iterable[Capture]) -> None:
         """``roots``: the artifacts that verdicts are made from, ``captures`` among them."""
+        remove_stale(_IN_MEMORY)  # also if nothing of ours will be there: they may be what fills it
         self._store = store
         self._roots = roots
         self._state_bytes = max(each.size_bytes for each in captures)
         self._size_bytes = sum_sizes(store.root, set(store.walk(roots).kinds))
 
     def make(self) -> Scratch:
-        """Make a store for a worker; for a large capture it is the user's."""
+        """Make a store for a worker; for a large capture it is the user's.
+
+        Raises DeviceError if the temporary folder has no room.
+        """
         if self._size_bytes > MAX_BYTES_COPIED:
             return Scratch(self._store, None, 0)
         if self._size_bytes <= MAX_BYTES_IN_MEMORY and _has_room(
@@ -86,7 +90,13 @@ class ScratchMaker:
         ):
             with contextlib.suppress(OSError, StoreError):  # others may have filled it since
                 return self._make(in_memory=True)
-        return self._make(in_memory=False)
+        try:
+            return self._make(in_memory=False)
+        except StoreError as error:
+            raise DeviceError(
+                f"a worker's copy of the capture: {error}",
+                hint="free space there, or set TMPDIR to another folder, then run it again",
+            ) from error
 
     def _make(self, *, in_memory: bool) -> Scratch:
         folder = TemporaryFolder("evaluate", _IN_MEMORY if in_memory else None)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap_stages.errors import StoreError
+from kerncap_stages.errors import DeviceError, StoreError
 from kerncap_stages.evaluate import scratch as scratch_module
 from kerncap_stages.evaluate.scratch import ScratchMaker
+from kerncap_stages.machine.temporary import PREFIX
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 
@@ -68,3 +69,20 @@ def test_memory_that_fills_while_the_store_is_copied_is_left_again(make, monkeyp
     assert not scratch.in_memory
     assert list((tmp_path / "memory").iterdir()) == []
     scratch.remove()
+
+
+def test_what_a_killed_run_left_in_memory_is_removed_even_if_it_fills_it(make, tmp_path):
+    left = tmp_path / f"memory/{PREFIX}evaluate-left"
+    left.mkdir()
+    make(4 * MIB, 0).remove()
+    assert not left.exists()
+
+
+def test_a_disk_without_room_for_a_copy_is_named_as_what_it_is(make, monkeypatch):
+    def fail(*_):
+        raise StoreError("cannot write: No space left on device")
+
+    monkeypatch.setattr(scratch_module, "copy_closure", fail)
+    with pytest.raises(DeviceError, match="No space left") as raised:
+        make(4 * MIB)
+    assert "TMPDIR" in raised.value.hint
