@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CODE_SUFFIXES = (".hsaco", ".co", ".cubin", ".ptx", ".fatbin")
 SOURCE_SUFFIXES = (".hip", ".cu", ".cpp", ".s")
 _MAX_SHOWN = 200
+_MAX_PATH_BYTES = 4095  # Linux opens no longer one
 _MEMBERS = ("name", "path", "flags")
 
 
@@ -111,9 +112,8 @@ def read_line(line: str, flags: Sequence[str] = ()) -> Candidate | None:
 
 
 def _make_path(text: str) -> Path:
-    if not text or "\0" in text:
+    if not text or "\0" in text or len(os.fsencode(text)) > _MAX_PATH_BYTES:
         raise ValueError("no system has such a path")
-    os.fsencode(text)
     return Path(text)
 
 

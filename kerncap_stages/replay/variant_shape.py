@@ -5,6 +5,7 @@ This module imports no models, so that a verdict that is already known is return
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -65,12 +66,16 @@ def find_variant_shape(variant: Path) -> VariantShape | None:
 
     Raises UsageError if it holds something else.
     """
+    if not variant.name:  # `.` and `/` are folders, beside which nothing is
+        return None
     path = variant.with_suffix(SUFFIX)
     try:
         return read_shape(json.loads(_read_bytes(path)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return None  # no file can have this name
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageError(
             f"{path} does not say how to launch {variant.name}: {why}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import manifest_examples
 import pytest
@@ -11,12 +11,16 @@ import pytest
 from kerncap_stages.errors import UsageError
 from kerncap_stages.replay.variant_shape import VariantShape, count_work_items, find_variant_shape
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def test_a_variant_without_the_file_has_no_shape(tmp_path: Path):
     assert find_variant_shape(tmp_path / "candidate.hsaco") is None
+
+
+def test_where_no_such_file_can_be_there_is_no_shape(tmp_path: Path):
+    longest = tmp_path / ("n" * 249 + ".hsaco")
+    longest.touch()
+    for variant in (longest, Path(), Path("/")):
+        assert find_variant_shape(variant) is None
 
 
 def test_the_file_has_the_variants_name(tmp_path: Path):

@@ -74,6 +74,13 @@ def test_other_lines_are_refused(line):
     assert line.startswith(refused.name)
 
 
+@pytest.mark.parametrize("line", ["a" * 5000, '{"path": "' + "a" * 5000 + '"}'])
+def test_a_line_that_is_too_long_for_a_path_is_shown_in_part(line):
+    made = read_line(line + "\n")
+    assert "no system has such a path" in made.problem
+    assert len(made.name) < 1000
+
+
 def test_lines_of_other_systems_name_the_same_files():
     assert read_line("a b.hsaco\r\n").path == Path("a b.hsaco")
     assert read_line("a b.hsaco\r").path == Path("a b.hsaco\r")
