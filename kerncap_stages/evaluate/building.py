@@ -72,7 +72,9 @@ class Builder:
         self._places: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(places):
             self._places.put(work / f"build-{number}")
-        self._runner = MakeRunner(runs_python=recipe.source.endswith(".py"))
+        temporary = work / "compilers"
+        temporary.mkdir()
+        self._runner = MakeRunner(runs_python=recipe.source.endswith(".py"), temporary=temporary)
 
     def build(self, source: bytes, flags: Sequence[str]) -> bytes:
         """Return the code object of a source. Threads may call it at the same time.

@@ -81,8 +81,12 @@ class _Guard:
 class MakeRunner:
     """Runs make, also several at a time. Stop it at the end."""
 
-    def __init__(self, *, runs_python: bool) -> None:
-        """``runs_python``: whether Python compiles, as in projects of Triton kernels."""
+    def __init__(self, *, runs_python: bool, temporary: Path | None = None) -> None:
+        """``runs_python``: whether Python compiles, as in projects of Triton kernels.
+
+        temporary: a folder for what compilers remove only if they are not killed; None: the system's.
+        """
+        self._environment = None if temporary is None else {**os.environ, "TMPDIR": str(temporary)}
         self._max_bytes = 0 if runs_python else _MAX_BUILD_BYTES
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -142,6 +146,7 @@ class MakeRunner:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
+                env=self._environment,
                 start_new_session=True,  # Ctrl-C is for us
             )
             self._running.add(process)

@@ -227,3 +227,21 @@ def test_nothing_is_left_in_the_temporary_folder_after_an_interrupt(stages, vari
     process.terminate()
     process.communicate(timeout=60)
     assert list(place.iterdir()) == []
+
+
+def test_nothing_is_left_by_compilers_that_are_interrupted(stages):
+    source = (stages.folder / "project/kernel_variant.cpp").read_text()
+    folder, place = stages.folder / "sources", stages.folder / "temporary"
+    folder.mkdir()
+    place.mkdir()
+    for number in range(20):
+        (folder / f"{number}.hip").write_text(f"{source}\n// {number}\n")
+    process = subprocess.Popen(
+        [*executable("evaluate"), "project", str(folder)],
+        env={**stages.environment, "TMPDIR": str(place)}, cwd=stages.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr.readline().startswith("right")  # the others compile meanwhile
+    process.terminate()
+    process.communicate(timeout=60)
+    assert list(place.iterdir()) == []

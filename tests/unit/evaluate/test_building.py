@@ -75,6 +75,12 @@ def test_a_source_is_built_with_the_projects_flags_and_its_own(builder, project,
     assert not list((tmp_path / "work").rglob("large"))
 
 
+def test_what_compilers_leave_is_in_the_folder_of_the_builds(begin, project, tmp_path):
+    (project / "Makefile").write_text("recompile:\n\ttouch $(TMPDIR)/left\n\ttouch optimized.hsaco\n")
+    begin().build(b"mine\n", [])
+    assert len(list((tmp_path / "work").rglob("left"))) == 1
+
+
 def test_many_builds_at_once_do_not_meet(builder):
     with ThreadPoolExecutor(6) as pool:
         texts = [f"source {number}\n".encode() for number in range(24)]

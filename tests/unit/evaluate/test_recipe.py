@@ -136,4 +136,6 @@ def test_a_refused_source_is_neither_written_nor_built(tmp_path, source):
     assert entries[0].failed.reasons == (
         f"this project's source is {source}, and a .hip file cannot replace it",
     )
-    assert [each.name for each in work.iterdir()] == ["project"]  # what builds would start from
+    # What builds would start from, and where compilers would leave files.
+    assert sorted(each.name for each in work.iterdir()) == ["compilers", "project"]
+    assert list((work / "compilers").iterdir()) == []
