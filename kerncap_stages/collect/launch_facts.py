@@ -5,33 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.protocol import CaptureFlag
-from kerncap_stages.collect.ranking import count_blocks
 from kerncap_stages.collect.wire import ProtocolError
-from kerncap_stages.manifests.kernel import CodeObjectFormat, Language, Launch
+from kerncap_stages.manifests.kernel import (
+    LAUNCH_ATTRIBUTES,
+    CodeObjectFormat,
+    Language,
+    Launch,
+    count_blocks,
+)
 
 if TYPE_CHECKING:
     from kerncap_stages.code.kernel_facts import KernelFacts
     from kerncap_stages.collect.protocol import Capture
     from kerncap_stages.manifests.base import Dim3
-
-# Names of CUlaunchAttributeID by their numbers in cuda.h.
-LAUNCH_ATTRIBUTES = {
-    1: "access_policy_window",
-    2: "cooperative",
-    3: "synchronization_policy",
-    4: "cluster_dimension",
-    5: "cluster_scheduling_policy_preference",
-    6: "programmatic_stream_serialization",
-    7: "programmatic_event",
-    8: "priority",
-    9: "mem_sync_domain_map",
-    10: "mem_sync_domain",
-    11: "preferred_cluster_dimension",
-    12: "launch_completion_event",
-    13: "device_updatable_kernel_node",
-    14: "preferred_shared_memory_carveout",
-    16: "nvlink_util_centric_scheduling",
-}
 
 
 def describe_launch(sent: Capture, facts: KernelFacts, code_format: CodeObjectFormat) -> Launch:

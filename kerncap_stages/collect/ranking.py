@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.capture import Case, NameMatch
+from kerncap_stages.manifests.kernel import count_blocks
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
 from kerncap_stages.manifests.timing import TimeSource
 
@@ -153,9 +154,3 @@ def _describe_shape(shape: ShapeKey, calls: int, total_ns: int) -> LaunchShape:
         calls=calls,
         total_ns=total_ns,
     )
-
-
-def count_blocks(grid_work_items: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Count the work-groups of a grid given in work-items. AQL allows the last one to be partial."""
-    x, y, z = (-(-items // max(1, size)) for items, size in zip(grid_work_items, block, strict=True))
-    return (x, y, z)

@@ -20,6 +20,24 @@ if TYPE_CHECKING:
 # percentage of the first-level cache to use as shared memory; -1 leaves it to the driver.
 CONTEXT_LIMITS = ("stack_limit", "printf_limit", "persisting_l2_limit")
 CARVEOUT = "carveout"
+# Names of CUlaunchAttributeID by their numbers in cuda.h.
+LAUNCH_ATTRIBUTES = {
+    1: "access_policy_window",
+    2: "cooperative",
+    3: "synchronization_policy",
+    4: "cluster_dimension",
+    5: "cluster_scheduling_policy_preference",
+    6: "programmatic_stream_serialization",
+    7: "programmatic_event",
+    8: "priority",
+    9: "mem_sync_domain_map",
+    10: "mem_sync_domain",
+    11: "preferred_cluster_dimension",
+    12: "launch_completion_event",
+    13: "device_updatable_kernel_node",
+    14: "preferred_shared_memory_carveout",
+    16: "nvlink_util_centric_scheduling",
+}
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _LAUNCHED_BLOCK = Annotated[int, Field(gt=0, lt=2**16)]
 
@@ -178,3 +196,9 @@ def _check_numbers(attributes: Mapping[str, str]) -> None:
         text = attributes.get(name, str(least))
         is_number = _NUMBER.fullmatch(text) is not None and least <= int(text) <= most
         refuse(not is_number, f"the launch's {name} is not a number from {least} to {most}")
+
+
+def count_blocks(grid_work_items: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Count the work-groups of a grid given in work-items. AQL allows the last one to be partial."""
+    x, y, z = (-(-items // max(1, size)) for items, size in zip(grid_work_items, block, strict=True))
+    return (x, y, z)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.code_object import list_data_symbols
-from kerncap_stages.collect.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.kernel import CARVEOUT, CONTEXT_LIMITS
+from kerncap_stages.manifests.kernel import CARVEOUT, CONTEXT_LIMITS, LAUNCH_ATTRIBUTES
 from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.store.chunks import CAPTURE_AGAIN, read_chunk_list

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages.code.read import read_code_object
-from kerncap_stages.collect.ranking import count_blocks
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.environment import unquote_version
-from kerncap_stages.manifests.kernel import CodeObject
+from kerncap_stages.manifests.kernel import CodeObject, count_blocks
 from kerncap_stages.manifests.replay import LaunchShape, Overrides, Replay, ReplayPlan
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.replay.foreign_code import name_foreign_code

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from kerncap_stages.collect.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.machine.cupti import CUPTI, find_cupti_libraries
+from kerncap_stages.manifests.kernel import LAUNCH_ATTRIBUTES
 
 NUMBERS = {name: number for number, name in LAUNCH_ATTRIBUTES.items()}
 OF_NODES = ("access_policy_window", "mem_sync_domain", "preferred_shared_memory_carveout", "priority")

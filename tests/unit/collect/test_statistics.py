@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap_stages.collect.protocol import RECORD
-from kerncap_stages.collect.ranking import count_blocks, list_program_kernels, rank_kernels
+from kerncap_stages.collect.ranking import list_program_kernels, rank_kernels
 from kerncap_stages.collect.statistics import ShapeKey, Tally, tally_records
+from kerncap_stages.manifests.kernel import count_blocks
 
 durations = st.lists(st.integers(0, 10**12), min_size=1, max_size=40)
 
