@@ -82,12 +82,13 @@ class DataSymbol:
     size_bytes: int
 
 
-def list_data_symbols(data: bytes) -> list[DataSymbol]:
+@lru_cache(maxsize=1)  # the plan of each replay asks for those of the captured kernel
+def list_data_symbols(data: bytes) -> tuple[DataSymbol, ...]:
     """List all data that has a name, also static data: the runtime lists exported symbols only.
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _list_symbols(data, (_STT_OBJECT,))
+    return tuple(_list_symbols(data, (_STT_OBJECT,)))
 
 
 @lru_cache(maxsize=1)  # each state of a verdict asks for those of the captured kernel
