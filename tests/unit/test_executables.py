@@ -262,3 +262,30 @@ def test_a_page_loads_no_library_that_it_does_not_need():
     # -P: the installed package, not the sources in the current folder, which have no native parts.
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "set()"
+
+
+def run_after_start(program: str) -> str:
+    """What a program prints to standard error at its end, in a process that began as kc-validate does."""
+    begins = (
+        "import sys; sys.argv = ['kc-validate', '--version']; from kerncap_stages.launch import kc_validate\n"
+        "try:\n    kc_validate()\nexcept SystemExit:\n    pass\n"
+    )
+    words = [sys.executable, "-P", "-c", begins + program]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stderr.strip()
+
+
+def test_a_verdict_loads_no_library_that_it_does_not_need():
+    unneeded = {"asyncio", "bdb", "cmd", "rich", "ssl", "jinja2", "numpy.random"}
+    unneeded |= {"kerncap_stages.collect.protocol", "kerncap_stages.collect.ranking"}
+    loads = "import kerncap_stages.validate.verdict as verdict, elftools.elf.elffile\n"
+    assert run_after_start(f"{loads}sys.exit(str({unneeded} & set(sys.modules)))") == "set()"
+
+
+def test_the_debugger_is_there_for_who_uses_it():
+    uses = "import elftools.elf.elffile, pdb\nsys.exit(f'{pdb.Pdb.__name__} {sys.modules[\"pdb\"].__name__}')"
+    assert run_after_start(uses) == "Pdb pdb"
+    assert run_after_start("from pdb import Pdb, set_trace\nsys.exit(Pdb.__name__)") == "Pdb"
+    assert (
+        run_after_start("import inspect, pdb\ninspect.getmodule(len)\nsys.exit(str('bdb' in sys.modules))")
+        == "False"
+    )
