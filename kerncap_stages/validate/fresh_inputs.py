@@ -112,10 +112,15 @@ class FreshInputs:
         count once.
         """
         if start.key not in self._others:
+            states = start.pre_states
             captured = tuple(trial.region.pre for trial in start.trials if trial.is_fresh)
             found: dict[tuple[object, ...], Start | None] = {captured: None, _name(start): None}
             for variety in (Variety.FEW, Variety.FEW_OTHERS, Variety.MIRRORED, Variety.ZEROS):
-                trials = (replace(trial, variety=variety) for trial in start.trials if trial.is_fresh)
+                trials = (
+                    replace(trial, variety=variety, all_fresh=states[trial.region.base_address])
+                    for trial in start.trials
+                    if trial.is_fresh
+                )
                 other = self._baselines.start_from(*trials)
                 found.setdefault(_name(other), other)
             self._others[start.key] = [other for other in found.values() if other is not None]

@@ -88,15 +88,17 @@ def freshen(
     variety: Variety = Variety.ALL,
     *,
     is_output: bool = False,
+    known: Bytes | None = None,
 ) -> None:
     """Replace the values of a region in place.
 
     content: uint8[size_bytes], the whole region. parts: the types of its elements. ranges: all captured
     memory, to recognise addresses. is_output: the captured kernel writes it, so zeros there are old values.
+    known: uint8[size_bytes], what this made of the same content for ALL; the others begin with that.
     """
     kept = _find_kept_words(content, ranges)
     for part in parts:
-        _freshen_part(content, part, kept, freshness, seed, variety, is_output=is_output)
+        _freshen_part(content, part, kept, freshness, seed, variety, is_output=is_output, known=known)
 
 
 def _freshen_part(
@@ -108,6 +110,7 @@ def _freshen_part(
     variety: Variety,
     *,
     is_output: bool,
+    known: Bytes | None,
 ) -> None:
     changes_signs = variety in OTHER_SIGNS
     kind = part.element_type
@@ -120,18 +123,24 @@ def _freshen_part(
     fills = freshness is Freshness.ANY or changes_signs
     if variety is Variety.ZEROS:
         fills = is_output
+    is_any = freshness is Freshness.ANY
+    if (kind != part.element_type and not is_any) or (is_zero and fills != is_any):
+        known = None  # ALL took the part for another type, or left its zeros
     make: Callable[..., Words] = _make_floats if is_zero and fills else _freshen_elements
 
     def freshen_slab(low: int, high: int) -> None:
-        # Of each slab's own, as slabs come in any order.
-        generator = np.random.Generator(np.random.PCG64([seed, low]))
         elements = content[low:high].view(word)
         free: slice | npt.NDArray[np.bool_] = slice(None)
         if kept is not None:
             offsets = np.arange(low, high, size)
             free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
         values = elements[free]
-        made = make(values, kind, freshness, generator)
+        # Of each slab's own, as slabs come in any order; and a variety's own, whether ALL is known or not.
+        if known is None:
+            made = make(values, kind, freshness, np.random.Generator(np.random.PCG64([seed, low])))
+        else:
+            made = known[low:high].view(word)[free]
+        generator = np.random.Generator(np.random.PCG64([seed, low, 1]))
         if variety in (Variety.FEW, Variety.FEW_OTHERS):
             made = _choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
         elif changes_signs:

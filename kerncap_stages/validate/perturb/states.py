@@ -8,7 +8,7 @@ give the same outputs.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -102,7 +102,8 @@ class Trial:
     """A region and the way to perturb it.
 
     parts: the types of its elements. keep_magnitude: numbers keep their magnitude under light perturbations.
-    seed: of fresh values. variety: which of the states that belong to the seed.
+    seed: of fresh values. variety: which of the states that belong to the seed. all_fresh: the state of
+    ``Variety.ALL``, which the others begin with; None: not known.
     """
 
     region: Region
@@ -111,6 +112,7 @@ class Trial:
     keep_magnitude: bool = False
     seed: int = 0
     variety: Variety = Variety.ALL
+    all_fresh: MemoryRef | None = field(default=None, compare=False)
 
     @property
     def units(self) -> list[bytes]:
@@ -157,7 +159,8 @@ def perturb(
         content = store.read_memory(region.pre.digest)
         seed, is_output = trial.seed ^ region.base_address, bool(region.written)
         typed = _guess_types(store, trial) if is_output else trial.parts
-        freshen(content, typed, FRESH[kind], ranges, seed, trial.variety, is_output=is_output)
+        known = None if trial.all_fresh is None else store.read_memory(trial.all_fresh.digest)
+        freshen(content, typed, FRESH[kind], ranges, seed, trial.variety, is_output=is_output, known=known)
         return MemoryRef.to(transaction.put_memory(content))
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))

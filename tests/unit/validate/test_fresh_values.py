@@ -186,6 +186,30 @@ def test_signed_integers_are_negated_and_others_are_not():
         assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
 
 
+MANY = np.arange(1, 1 + (1 << 20) + 5000, dtype=np.float32)  # more than a slab
+
+
+@pytest.mark.parametrize("freshness", Freshness)
+@pytest.mark.parametrize("variety", [each for each in Variety if each is not Variety.ALL])
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [(MANY, "fp32"), (MANY[:5000], None), (np.zeros(5000, np.float32), "fp32"), (np.arange(5000), "int64")],
+    ids=["fp32", "unknown", "zeros", "int64"],
+)
+def test_a_state_is_the_same_whether_that_of_all_is_known_or_not(values, kind, variety, freshness):
+    known = fresh(values, kind, freshness).view(np.uint8)
+    for is_output in (False, True):
+        options = {"variety": variety, "is_output": is_output}
+        made = fresh(values, kind, freshness, known=known, **options)
+        assert (made == fresh(values, kind, freshness, **options)).all()
+
+
+def test_what_is_known_of_all_is_not_made_again():
+    known = np.full(5000, 3.0, np.float32)
+    made = fresh(MANY[:5000], "fp32", Freshness.ANY, variety=Variety.FEW, known=known.view(np.uint8))
+    assert set(made[made != MANY[:5000]]) == {3.0}
+
+
 SOME = np.random.default_rng(0).normal(size=2000)
 
 
