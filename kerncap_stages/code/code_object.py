@@ -23,7 +23,7 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 
 _NT_AMDGPU_METADATA = 32
@@ -88,7 +88,7 @@ def list_data_symbols(data: bytes) -> tuple[DataSymbol, ...]:
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return tuple(_list_symbols(data, (_STT_OBJECT,)))
+    return tuple(each for each, kind, _ in _list_symbols(data) if kind == _STT_OBJECT)
 
 
 @lru_cache(maxsize=1)  # each state of a verdict asks for those of the captured kernel
@@ -97,7 +97,8 @@ def list_writable_data(data: bytes) -> tuple[DataSymbol, ...]:
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return tuple(_list_symbols(data, (_STT_OBJECT,), _SHF_WRITE))
+    listed = _list_symbols(data)
+    return tuple(each for each, kind, flags in listed if kind == _STT_OBJECT and flags & _SHF_WRITE)
 
 
 def list_named_places(data: bytes) -> list[DataSymbol]:
@@ -105,7 +106,7 @@ def list_named_places(data: bytes) -> list[DataSymbol]:
 
     Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _list_symbols(data, (_STT_OBJECT, _STT_FUNC))
+    return [each for each, kind, _ in _list_symbols(data) if kind in (_STT_OBJECT, _STT_FUNC)]
 
 
 def list_changing_data(data: bytes) -> list[DataSymbol]:
@@ -156,22 +157,27 @@ def _read_symbols(elf: ELFFile, table_name: str) -> Iterator[_Symbol]:
         yield _Symbol(name, info & 0xF, info >> 4, section, value, size_bytes)
 
 
-def _list_symbols(data: bytes, kinds: Sequence[int], flags: int = 0) -> list[DataSymbol]:
+@lru_cache(maxsize=1)  # what is listed of a code object is several selections of these
+def _list_symbols(data: bytes) -> tuple[tuple[DataSymbol, int, int], ...]:
+    """Return all data and functions that have a name, their kinds, and the flags of their sections."""
     with convert_elf_errors(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))
         begin = _find_first_address(elf)
         section_flags = [section["sh_flags"] for section in elf.iter_sections()]
-        return [
-            DataSymbol(symbol.name, symbol.value - begin, symbol.size_bytes)
+        return tuple(
+            (
+                DataSymbol(symbol.name, symbol.value - begin, symbol.size_bytes),
+                symbol.kind,
+                section_flags[symbol.section],
+            )
             for symbol in _read_symbols(elf, ".symtab")
-            if symbol.kind in kinds
+            if symbol.kind in (_STT_OBJECT, _STT_FUNC)
             and _SHN_UNDEFINED < symbol.section < _SHN_FIRST_RESERVED
-            and section_flags[symbol.section] & flags == flags
             and symbol.size_bytes
             and symbol.name
             # Kernel descriptors are data, too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
-        ]
+        )
 
 
 def find_first_address(data: bytes) -> int:
