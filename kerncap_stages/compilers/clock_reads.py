@@ -11,7 +11,6 @@ from kerncap_stages.code.cubin import find_all_code
 from kerncap_stages.code.file_format import FileFormat, find_format, strip_comments
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.sass import reads_clock
-from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.machine.temporary import TemporaryFolder
 
@@ -46,6 +45,9 @@ def _find_in_amd(code: bytes) -> bool | None:
             return False
     if len(code) > _MAX_LISTED_BYTES:
         return None
+    # Few variants need LLVM's tools; what finds them takes longer to import than the rest of this module.
+    from kerncap_stages.compilers.llvm_tools import run_llvm
+
     with TemporaryFolder("clocks") as name:
         path = Path(name) / "code"
         path.write_bytes(code)

@@ -277,6 +277,7 @@ def run_after_start(program: str) -> str:
 def test_a_verdict_loads_no_library_that_it_does_not_need():
     unneeded = {"asyncio", "bdb", "cmd", "rich", "ssl", "jinja2", "numpy.random"}
     unneeded |= {"kerncap_stages.collect.protocol", "kerncap_stages.collect.ranking"}
+    unneeded |= {"kerncap_stages.compilers.llvm_tools"}
     loads = "import kerncap_stages.validate.verdict as verdict, elftools.elf.elffile\n"
     assert run_after_start(f"{loads}sys.exit(str({unneeded} & set(sys.modules)))") == "set()"
 
