@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.evaluate.building import read_source
 from kerncap_stages.evaluate.entries import Answer, Entry
 from kerncap_stages.evaluate.make_runner import BuildStoppedError, NotBuiltError
 from kerncap_stages.evaluate.regular import read_regular_file
+from kerncap_stages.evaluate.tasks import explain_unforeseen
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.replay.variant_shape import find_variant_shape
 
@@ -112,9 +113,11 @@ class Intake:
             entry.failed = Answer(Outcome.NOT_BUILT, reasons=(str(error),))
         except UsageError as error:
             entry.failed = Answer(Outcome.REFUSED, reasons=(str(error),))
-        except Exception as error:
+        except (KerncapError, OSError) as error:  # the machine's, or the store's
             self._tell(error)
             return
+        except Exception as error:  # a file may hold anything, and the others are judged all the same
+            entry.failed = Answer(Outcome.UNJUDGED, reasons=(explain_unforeseen(error),))
         with self._lock:
             self._read += 1
             entry.read_at = self._read

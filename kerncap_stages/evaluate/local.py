@@ -45,7 +45,7 @@ class WorkSettings:
 class LocalWorkforce:
     """Starts worker processes on this machine."""
 
-    max_starts = 1  # others would fail, too
+    max_starts = 2  # the system may have killed the first one
 
     def __init__(
         self,

@@ -11,7 +11,9 @@ A worker needs nothing but this, a store and a device. ``node`` brings all three
 from __future__ import annotations
 
 import json
+import traceback
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.validate.compare.bounds import Bounds
@@ -135,3 +137,10 @@ def make_judge_settings(members: Mapping[str, Any]) -> JudgeSettings:
 def make_result(members: Mapping[str, Any]) -> Result:
     """Make a result from its members, as JSON has them."""
     return Result(**{**members, "reasons": tuple(members["reasons"]), "kept": tuple(members["kept"])})
+
+
+def explain_unforeseen(error: Exception) -> str:
+    """Explain why there is no verdict on a variant, after an error that nobody foresaw."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"it could not be judged: {type(error).__name__}: {error}{where}"

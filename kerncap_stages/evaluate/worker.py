@@ -11,7 +11,6 @@ import ctypes
 import os
 import signal
 import sys
-import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -21,7 +20,16 @@ from kerncap_stages.errors import ArtifactError, DeviceError, ExitCode, KerncapE
 from kerncap_stages.evaluate.judging import VariantJudge
 from kerncap_stages.evaluate.memory_limit import MemoryLimit, measure_memory
 from kerncap_stages.evaluate.scratch import is_short_of_room
-from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_setup, read_task, write
+from kerncap_stages.evaluate.tasks import (
+    READY,
+    Result,
+    Setup,
+    Task,
+    explain_unforeseen,
+    read_setup,
+    read_task,
+    write,
+)
 from kerncap_stages.evaluate.timing import Timer
 from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
 from kerncap_stages.manifests import open_view
@@ -169,9 +177,7 @@ def _fail(task: Task, error: KerncapError) -> Result:
 
 def _explain(task: Task, error: Exception) -> Result:
     """Answer that there is no verdict because of an error that nobody foresaw. The process ends after it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    reason = f"it could not be judged: {type(error).__name__}: {error}{where}"
+    reason = explain_unforeseen(error)
     return Result(task.number, reasons=(reason,), exit_code=int(ExitCode.DEVICE), again=True)
 
 

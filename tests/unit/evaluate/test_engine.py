@@ -150,6 +150,15 @@ def test_variants_that_kill_workers_do_not_end_it_while_the_captured_kernel_repl
     assert len(replays) == 2  # of ten failures, at the fourth and the eighth
 
 
+def test_a_worker_that_was_killed_as_it_started_is_started_again(evaluate, monkeypatch, tmp_path):
+    worker, count = workers_module._COMMAND[1], tmp_path / "starts"
+    first = f"mkdir {count} 2>/dev/null && kill -9 $$; exec {sys.executable} {worker}"
+    monkeypatch.setattr(workers_module, "_COMMAND", ("sh", "-c", first))
+    _, made = evaluate({"a.hsaco": "right 5"}, workers=1)
+    assert [each.outcome.value for each in made.variants] == ["right"]
+    assert count.is_dir()
+
+
 def test_workers_that_cannot_start_end_it(evaluate, monkeypatch):
     monkeypatch.setattr(workers_module, "_COMMAND", (sys.executable, "-c", "raise SystemExit('broken')"))
     with pytest.raises(DeviceError, match="broken"):

@@ -122,6 +122,9 @@ def test_what_a_build_says_is_the_result(session):
     assert (broken.outcome, broken.reasons, broken.flags) == (Outcome.NOT_BUILT, ("expected ;",), ("-DX",))
     refused = session.submit(fail(UsageError("no launch"))).result(LIMIT_S)
     assert (refused.outcome, refused.reasons) == (Outcome.REFUSED, ("no launch",))
+    odd = session.submit(fail(ZeroDivisionError("odd"))).result(LIMIT_S)
+    assert odd.outcome is Outcome.UNJUDGED
+    assert odd.reasons[0].startswith("it could not be judged: ZeroDivisionError: odd (test_session.py:")
     shape = VariantShape((2, 1, 1), None, None)
     launched = session.submit(Candidate("x", Path("none"), build=lambda: (b"right 7", shape)))
     assert launched.result(LIMIT_S).launch.grid_blocks == (2, 1, 1)
