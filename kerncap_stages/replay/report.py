@@ -119,6 +119,7 @@ class ReplayResult:
     guarded: tuple[GuardedRuns, ...] = ()
     ran_once: str = ""  # why there were no further runs
     notes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()  # what the replay did without, for people: a verdict says so, too
     hip_launch: bool = False
     restored_size_bytes: int = 0
     restore_ns: int = 0
@@ -202,6 +203,7 @@ def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         ),
         ran_once=report.get("ran_once", ""),
         notes=tuple(report.get("notes", ())),
+        without=tuple(report.get("without", ())),
         restored_size_bytes=report.get("restored_bytes", 0),
         restore_ns=report.get("restore_ns", 0),
         device_name=report.get("device", {}).get("name", ""),

@@ -66,7 +66,7 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
         yield f"not compared: there is no golden state for this launch{_describe_shape(made.plan.overrides)}"
     if made.plan.variant_shape is not None:
         yield formats.tell_variant_shape(made.plan.variant_shape)
-    for note in result.notes:
+    for note in (*result.notes, *result.without):
         yield f"note: {note}"
 
 

@@ -208,15 +208,16 @@ def explain_nondeterminism(run: Run, order: int | None = None) -> str:
 
 
 def explain_runs(run: Run) -> list[str]:
-    """Explain what the number of runs of a variant leaves open."""
+    """Explain what the number of runs of a variant leaves open, and what its replay did without."""
     if run.ran_once:
-        return [f"the variant was run once from each state: {run.ran_once}"]
+        return [f"the variant was run once from each state: {run.ran_once}", *run.without]
     if run.unsettled:
         return [
             f"variables of the variant's own still changed after {run.further_runs} further runs from the "
-            "same state: it may count its launches, and what later ones do is not known"
+            "same state: it may count its launches, and what later ones do is not known",
+            *run.without,
         ]
-    return []
+    return [*run.without]
 
 
 def describe_differing(differing: Mapping[int, int]) -> str:

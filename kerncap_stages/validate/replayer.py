@@ -61,6 +61,7 @@ class Run:
     writes: frozenset[int] | None = None
     in_turn: bool = False  # in a process that had run from another state before
     guard: GuardedRuns | None = None  # further ones from the same state; None: nobody wanted any
+    without: tuple[str, ...] = ()  # what its replay did without, for people
 
     @property
     def completed(self) -> bool:
@@ -312,6 +313,7 @@ class ProcessReplayer:
             result.unsettled,
             split_writes(result)[0],
             guard=(_find_guarded(result, 0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
+            without=result.without,
         )
 
 

@@ -94,7 +94,7 @@ class Driver {
     std::vector<std::string> stand_ins;  // memory that comes back as another kind, for people: times may differ
     Peaks peaks = {};
     bool is_software = false;            // its times are those of the processor
-    std::vector<std::string> notes = {}; // for people: what this replay does without. Known when it has run
+    std::vector<std::string> without = {};  // for people: what this replay does without. Known when it has run
   };
 
   explicit Driver(Traits traits) : m_traits(std::move(traits)) {}

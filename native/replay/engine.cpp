@@ -78,7 +78,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
     if (Result<void> done = run_states(m_candidates.back()); !done) return done.error();
   }
   if (Result<void> guarded = run_guarded(m_candidates.back()); !guarded) return guarded.error();
-  for (const std::string& note : m_driver.opened().notes) m_outcome.notes.push_back(note);
+  m_outcome.without = m_driver.opened().without;
   if (m_options.timed) {
     for (const std::string& note : m_driver.opened().stand_ins) m_outcome.notes.push_back(note);
   }

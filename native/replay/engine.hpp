@@ -102,6 +102,7 @@ struct Outcome {
   std::vector<Guarded> guarded;
   std::string ran_once;                   // why there is one run only, for people; empty: there are more, or nobody wanted any
   std::vector<std::string> notes;         // what cannot hold for this variant, for people
+  std::vector<std::string> without;       // what this replay did without, for people: a verdict says so, too
 };
 
 class Engine {

@@ -24,6 +24,12 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
+std::string list(const std::vector<std::string>& texts) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < texts.size(); ++i) out += (i == 0 ? "" : ",") + json_string(texts[i]);
+  return out + "]";
+}
+
 std::string list(const std::vector<std::uint64_t>& values) {
   std::string out = "[";
   for (std::size_t i = 0; i < values.size(); ++i) out += (i == 0 ? "" : ",") + std::to_string(values[i]);
@@ -66,9 +72,9 @@ std::string report_outcome(const Outcome& outcome, const Driver::Opened& device)
     out += std::string(i == 0 ? "{" : ",{") + "\"state\":" + number(guarded.state) + ",\"runs\":" + number(guarded.runs);
     out += ",\"fault\":" + json_string(guarded.fault) + ",\"failure\":" + json_string(guarded.failure) + "}";
   }
-  out += "],\"ran_once\":" + json_string(outcome.ran_once) + ",\"notes\":[";
-  for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + json_string(outcome.notes[i]);
-  return out + "]}\n";
+  out += "],\"ran_once\":" + json_string(outcome.ran_once);
+  out += ",\"without\":" + list(outcome.without) + ",\"notes\":" + list(outcome.notes);
+  return out + "}\n";
 }
 
 std::string report_error(const core::Error& error) {

@@ -104,6 +104,10 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
   // The software GPU begins each kernel with other values anyway; tests want the kernels that do so on a GPU of silicon.
   const char* scrub = std::getenv("KERNCAP_REPLAY_SCRUB");
   m_scrub.is_wanted = scrub == nullptr ? !m_device->is_software() : std::string_view(scrub) != "0";
+  if (scrub != nullptr && !m_scrub.is_wanted) {
+    m_opened.without.push_back("kernels that overwrite LDS, registers and scratch memory did not run between runs: "
+                               "KERNCAP_REPLAY_SCRUB=0 leaves them out");
+  }
   if (m_wants_hip) {
     Result<std::unique_ptr<HipLauncher>> hip = HipLauncher::start(plan.actual_device(plan.kernel_device));
     if (!hip) return hip.error();
