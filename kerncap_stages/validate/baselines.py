@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 class BaselineRun:
     """A replay of the captured kernel from a state, made now or by an earlier validation."""
 
-    def __init__(self, start: Start, kept: BaselineReplay) -> None:
-        """``kept``: its record in the manifest."""
+    def __init__(self, start: Start, kept: BaselineReplay, lost: frozenset[int] = frozenset()) -> None:
+        """``kept``: its record in the manifest. lost: base addresses of outputs that show nothing."""
         self.start = start
         self.kept = kept
+        self.lost = lost
 
     @property
     def completed(self) -> bool:
@@ -44,6 +45,11 @@ class BaselineRun:
     def outputs(self) -> Mapping[int, MemoryRef]:
         """The states of all regions after the run, by base address; empty unless it completed."""
         return self.start.pre_states | self.changed if self.completed else {}
+
+    @property
+    def shown(self) -> Mapping[int, MemoryRef]:
+        """The outputs that a variant is compared with."""
+        return {base: state for base, state in self.outputs.items() if base not in self.lost}
 
     @property
     def run(self) -> Run:
