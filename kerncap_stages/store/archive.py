@@ -10,7 +10,6 @@ import tarfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import (
     ArtifactError,
@@ -22,6 +21,7 @@ from kerncap_stages.errors import (
 )
 from kerncap_stages.manifests import to_canonical
 from kerncap_stages.store.artifacts import choose_time_ns, is_time, make_list_entry, read_names
+from kerncap_stages.store.check import find_damaged
 from kerncap_stages.store.folder import make_system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
 from kerncap_stages.store.objects import BATCH_OBJECTS, sum_sizes
@@ -41,6 +41,7 @@ _VERSION = 1
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NO_MANIFEST = (ValueError, KeyError, TypeError, RecursionError, UsageError, ManifestUnreadable)
 _MAX_INDEX_BYTES = 64 << 20
+_SET_ASIDE = "`kc-store check --repair` sets damaged objects aside; then make or import those artifacts again"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class _Listed:
 def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progress | None = None) -> None:
     """Write the closures of artifacts to a file, which appears complete or not at all.
 
+    A memory that they are whole without is left out if it is damaged.
     Raises ArtifactError if an object that they need is missing, DigestMismatch if one is damaged.
     """
     with store.folder.lock_shared():
@@ -67,7 +69,11 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
         closure = store.walk(digests)
         for message in (closure.missing | closure.unreadable).values():
             raise ArtifactError(f"cannot export: {message}", hint="`kc-store check` names what is affected")
-        _require_whole(store, sorted(closure.kinds))
+        damaged = find_damaged(store, sorted(closure.kinds))  # an archive may be the only copy that is kept
+        if damaged:
+            closure = store.walk(digests, damaged=damaged)
+        for digest in damaged.keys() & closure.kinds.keys():
+            raise DigestMismatch(f"cannot export: {damaged[digest]}", hint=_SET_ASIDE)
         total, done = sum_sizes(store.root, set(closure.kinds)), 0
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
@@ -171,18 +177,6 @@ def _require_canonical_parents(transaction: Transaction, listed: Sequence[Digest
             raise _make_damage_error(
                 path, f"{digest.short}, which its artifacts refer to: {error}"
             ) from error
-
-
-def _require_whole(store: Store, digests: list[Digest]) -> None:
-    """Raise DigestMismatch if an object is damaged: an archive may be the only copy that is kept."""
-    for start in range(0, len(digests), BATCH_OBJECTS):
-        batch: list[str] = [*digests[start : start + BATCH_OBJECTS]]
-        for _, _, message in _native.check_objects(store.folder.native, batch):
-            raise DigestMismatch(
-                f"cannot export: {message}",
-                hint="`kc-store check --repair` sets damaged objects aside; then make or import those "
-                "artifacts again",
-            )
 
 
 def _add_index(archive: tarfile.TarFile, store: Store, digests: Sequence[Digest], all_: set[Digest]) -> None:

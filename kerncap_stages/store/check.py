@@ -18,6 +18,8 @@ from kerncap_stages.store.objects import BATCH_OBJECTS, list_stored_objects
 from kerncap_stages.store.transaction import require_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerncap_stages.store.closure import Closure
     from kerncap_stages.store.objects import Progress
     from kerncap_stages.store.store import Store
@@ -77,7 +79,7 @@ def check_store(
     faults = [Fault(each.kind, each.what, each.message, owners.get(Digest(each.what), ())) for each in bad]
     known = {fault.what for fault in bad}
     faults += [
-        Fault(kind, digest, message, owners[digest])
+        Fault(kind, digest, message, owners.get(digest, ()))
         for digest, (kind, message) in lost.items()
         if digest not in known
     ]
@@ -113,15 +115,31 @@ def _read_all(store: Store, sizes: dict[Digest, int], progress: Progress | None)
     return faults
 
 
+def find_damaged(store: Store, digests: Sequence[Digest]) -> dict[Digest, str]:
+    """Read objects, and return those that are damaged, missing or cannot be read, with a message each."""
+    found = {}
+    for start in range(0, len(digests), BATCH_OBJECTS):
+        batch = list[str](digests[start : start + BATCH_OBJECTS])
+        for digest, _, message in _native.check_objects(store.folder.native, batch):
+            found[Digest(digest)] = message
+    return found
+
+
 def _set_aside(store: Store, faults: list[Fault]) -> tuple[Digest, ...]:
     """Move damaged objects to ``damaged/``, so that their payloads can be stored again."""
-    damaged = [fault.what for fault in faults if fault.kind == "damaged"]
-    if not damaged:
-        return ()
+    damaged = [Digest(fault.what) for fault in faults if fault.kind == "damaged"]
+    return set_damaged_aside(store, damaged) if damaged else ()
+
+
+def set_damaged_aside(store: Store, suspected: Sequence[Digest]) -> tuple[Digest, ...]:
+    """Move those of the objects to ``damaged/`` that are damaged, and return them.
+
+    Raises StoreError if others use the store for too long.
+    """
     moved = []
     with store.folder.lock_exclusively():
         (store.root / "damaged").mkdir(exist_ok=True, mode=0o700)
-        for digest, kind, _ in _native.check_objects(store.folder.native, damaged):
+        for digest, kind, _ in _native.check_objects(store.folder.native, [*suspected]):
             if kind == "damaged":
                 store.folder.find_object_path(digest).replace(store.root / "damaged" / digest)
                 moved.append(Digest(digest))
@@ -140,7 +158,8 @@ def _follow_roots(
         return {}, {}
     lost.update({digest: ("malformed", message) for digest, message in misfits.items()})
     for root in find_roots(store.root):
-        closure = store.walk([root])
+        # A memory that the root is whole without does not count if it is faulty.
+        closure = store.walk([root], damaged=bad | misfits.keys())
         lost.update({digest: ("missing", message) for digest, message in closure.missing.items()})
         faulty = _native.check_objects(store.folder.native, list(closure.unreadable))
         damaged = {digest for digest, *_ in faulty}

@@ -12,7 +12,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, DigestMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Collection, Container, Iterable
 
 # Matches a complete JSON string, not the end of one: a quote inside a string has a backslash before it.
 # Digests without a prefix are not references.
@@ -85,13 +85,15 @@ def walk(
     closure: Closure | None = None,
     parents: bool = True,
     kept: bool = True,
+    damaged: Collection[Digest] = (),
 ) -> Closure:
     """Return all objects that can be reached from ``roots``; ``closure``: to be extended.
 
     read: returns the payload of a manifest or a chunk list, verified.
     absent: returns those of the given objects that do not exist.
     parents: also follow manifests that the roots refer to.
-    kept: also add the memories that a store may lack, if all of them exist.
+    kept: also add the memories that a store may lack, if all of them exist. damaged: objects that none of
+    these memories may need.
     """
     closure = closure or Closure()
     stack: list[tuple[str, Digest]] = [("manifest", root) for root in roots]
@@ -136,7 +138,7 @@ def walk(
         closure.kinds.pop(digest, None)
         closure.missing[digest] = f"object {digest} is missing"
     if kept:
-        _add_kept(closure, optional, read, absent)
+        _add_kept(closure, optional, read, absent, damaged)
     return closure
 
 
@@ -145,13 +147,14 @@ def _add_kept(
     memories: Iterable[Digest],
     read: Callable[[Digest], bytes],
     absent: Callable[[list[str]], list[str]],
+    damaged: Collection[Digest],
 ) -> None:
-    """Add those of the memories that can be read and lack no chunk."""
+    """Add those of the memories that can be read, lack no chunk and have none that is damaged."""
     for digest in memories:
-        if ("memory", digest) in closure.followed:
+        if ("memory", digest) in closure.followed or digest in damaged:
             continue
         chunks = find_whole_memory(digest, read, absent, closure.kinds)
-        if chunks is not None:
+        if chunks is not None and chunks.isdisjoint(damaged):
             closure.followed.add(("memory", digest))
             closure.kinds.setdefault(digest, "memory")
             closure.kinds.update(dict.fromkeys(chunks, "chunk"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store.artifacts import choose_time_ns, make_list_entry
+from kerncap_stages.store.check import find_damaged
 from kerncap_stages.store.objects import sum_sizes
 from kerncap_stages.store.room import require_room
 
@@ -84,8 +85,15 @@ def _stage(
     *,
     kept: bool = True,
 ) -> Closure:
-    """Stage the objects that the other store lacks; a file system that can share blocks does so."""
-    closure = store.walk(digests, kept=kept)
+    """Stage the objects that the other store lacks; a file system that can share blocks does so.
+
+    A memory that the artifacts are whole without is left out if it is damaged.
+    """
+    closure = store.walk(digests, kept=False)
+    if kept:
+        whole = store.walk(digests)
+        damaged = find_damaged(store, sorted(whole.kinds.keys() - closure.kinds.keys()))
+        closure = store.walk(digests, damaged=damaged) if damaged else whole
     lacking = transaction.find_lacking(closure.kinds)
     total, done = sum_sizes(store.root, {*lacking}), 0
     require_room(other.root, [("the objects that the other store lacks", total)])

@@ -14,7 +14,7 @@ from kerncap_stages.store.folder import Folder, choose_path, prepare
 from kerncap_stages.store.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     import numpy as np
@@ -191,8 +191,12 @@ class Store:
         *,
         parents: bool = True,
         kept: bool = True,
+        damaged: Collection[Digest] = (),
     ) -> Closure:
-        """Return all objects reachable from ``roots``; without a lock, a collector may interfere."""
+        """Return all objects reachable from ``roots``; without a lock, a collector may interfere.
+
+        Further arguments: as for ``closure.walk``.
+        """
         native = self.folder.native
         return walk(
             roots,
@@ -201,6 +205,7 @@ class Store:
             closure=closure,
             parents=parents,
             kept=kept,
+            damaged=damaged,
         )
 
     def find_closure(self, digest: Digest, *, parents: bool = True) -> Closure:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import KeptRef
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
+from kerncap_stages.store.check import set_damaged_aside
 from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run
@@ -194,10 +197,12 @@ def find_lasting(replays: Iterable[BaselineReplay]) -> list[BaselineReplay]:
     ]
 
 
-def make_kept_finder(store: Store) -> Callable[[Digest], BaselineReplay | None]:
+def make_kept_finder(
+    store: Store, seen: list[BaselineReplay] | None = None
+) -> Callable[[Digest], BaselineReplay | None]:
     """Return a function that finds a replay, by its key, that an earlier validation in this store kept.
 
-    A replay whose states are not in the store any more is not found.
+    A replay whose states are not in the store any more is not found. seen: gets all whose keys are looked up.
     """
     whole: set[Digest] = set()  # keys of replays whose states are here: they are looked up several times
 
@@ -210,6 +215,23 @@ def make_kept_finder(store: Store) -> Callable[[Digest], BaselineReplay | None]:
     def find(key: Digest) -> BaselineReplay | None:
         known = load_known(store, key, Validation)
         found = next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
+        if found is not None and seen is not None:
+            seen.append(found)
         return found if found is not None and is_whole(found) else None
 
     return find
+
+
+def set_states_aside(store: Store, replays: Iterable[BaselineReplay], capture: Digest) -> bool:
+    """Set aside what is damaged of the states of kept replays; whether there was any.
+
+    Then these replays are not found any more, and new ones store their states again. What the capture needs
+    stays: its damage cannot be mended.
+    """
+    states = [state for replay in replays for state in (replay.pre_state, *replay.changed.values())]
+    suspected = {state.digest for state in states if state is not None}
+    for digest in [*suspected]:
+        with contextlib.suppress(ArtifactError):
+            suspected.update(chunk for chunk in store.read_chunk_list(digest)[2] if chunk is not None)
+    needed = store.walk([capture], kept=False).kinds
+    return bool(set_damaged_aside(store, sorted(suspected - needed.keys())))

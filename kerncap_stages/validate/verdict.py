@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages import __version__
 from kerncap_stages.compilers.clock_reads import find_clock_reads
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
@@ -33,15 +33,18 @@ from kerncap_stages.replay.accesses import find_data_regions
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.store.remembered import load_known
-from kerncap_stages.validate.baselines import Baselines, make_kept_finder
+from kerncap_stages.validate.baselines import Baselines, make_kept_finder, set_states_aside
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.speculation import Speculation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.manifests.validation import BaselineReplay
     from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.compare.bounds import Bounds
@@ -61,12 +64,23 @@ def judge_and_publish(
     source = None if request.source is None else load_as(store, request.source, Source)
     settings = request.settings
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
-    replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys, request.shape)
-    # Killing a process in the middle of a kernel may cost a GPU of silicon dear.
-    with Speculation(replayer, kills=capture.device.software) as replays:
-        known = (lambda _: None) if fresh else make_kept_finder(store)
-        baselines = Baselines(store, capture, replays, scope, known)
-        judgement = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
+
+    def judge(known: Callable[[Digest], BaselineReplay | None]) -> tuple[Judgement, Baselines]:
+        replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys, request.shape)
+        # Killing a process in the middle of a kernel may cost a GPU of silicon dear.
+        with Speculation(replayer, kills=capture.device.software) as replays:
+            baselines = Baselines(store, capture, replays, scope, known)
+            made = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
+        return made, baselines
+
+    seen: list[BaselineReplay] = []
+    try:
+        judgement, baselines = judge((lambda _: None) if fresh else make_kept_finder(store, seen))
+    except ArtifactError:
+        # A state that an earlier validation kept may be damaged: the captured kernel makes it again.
+        if not set_states_aside(store, seen, request.capture):
+            raise
+        judgement, baselines = judge(make_kept_finder(store))
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     if request.code is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from stores import object_file
 
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
 
 DISPATCHES = pytest.mark.parametrize("dispatch", [0, 1], ids=["first", "repeated"])
 
@@ -221,3 +224,24 @@ def test_the_heat_map_is_in_the_terminal(on, variant):
 def test_a_variant_that_is_no_code_object_is_an_error_with_a_next_step(on, tmp_path):
     stages, digest = on("by_symbol", 0)
     assert "recompile" in stages.run("validate", digest, "--variant", tmp_path / "absent").must(2).err
+
+
+@pytest.mark.parametrize("of", ["chunks", "lists"])
+def test_kept_states_that_are_damaged_are_made_again(on, variant, of):
+    """The chunks, or the lists of them, of all states that an earlier verdict's replays kept."""
+    stages, digest = on("by_symbol", 0)
+    first, _ = validate(stages, digest, "--variant", variant("right"), code=0)
+    store = Store.open(stages.store)
+    needed = store.walk([digest], kept=False).kinds
+    lists = {text.removeprefix("kept:") for text in re.findall("kept:[0-9a-f]{64}", json.dumps(first))}
+    chunks = {chunk for each in lists for chunk in store.read_chunk_list(each)[2]}
+    damaged = (chunks if of == "chunks" else lists) - needed.keys() - {None}
+    assert damaged
+    for each in damaged:
+        path = object_file(store, each)
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-3])
+    assert all(fault.artifacts == () for fault in check_store(store).faults)
+    validate(stages, digest, "--variant", variant("faster"), code=0)
+    validate(stages, digest, "--variant", variant("half"), code=1)
+    stages.run("store", "export", digest, "@validation", "-o", stages.folder / "archive.tar").must()

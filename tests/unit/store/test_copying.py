@@ -9,8 +9,9 @@ import pytest
 from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
-from kerncap_stages.errors import ArtifactError, Refused
+from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused
 from kerncap_stages.store import Store
+from kerncap_stages.store.archive import export, import_archive
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
 from kerncap_stages.store.copying import copy_closure, list_in_other_store
@@ -95,3 +96,76 @@ def test_what_is_kept_and_has_lost_a_chunk_is_garbage(store):
     assert collect_garbage(store).removed_objects == 3  # the list, and the two chunks that were left
     assert store.has(artifact)
     assert store.has_memory(needed)
+
+
+def damage_kept(store):
+    """Publish an artifact as ``publish_kept`` does, with a damaged chunk of the memory that may lack."""
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES, 1)
+    published = publish_kept(store, random_bytes(7), memory)
+    chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES].tobytes()).hexdigest()
+    damage(object_file(store, chunk))
+    return *published, chunk
+
+
+def damage(path):
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def test_what_is_kept_and_damaged_is_not_copied(store, other):
+    artifact, needed, optional, _ = damage_kept(store)
+    copy_closure(store, [artifact], other)
+    assert [entry.digest for entry in other.list_artifacts()] == [artifact]
+    assert (other.has_memory(needed), other.has_memory(optional)) == (True, False)
+    assert check_store(other).ok
+
+
+def test_what_is_kept_and_damaged_is_not_exported(store, other, tmp_path):
+    artifact, needed, optional, _ = damage_kept(store)
+    export(store, [artifact], tmp_path / "archive.tar")
+    assert import_archive(other, tmp_path / "archive.tar") == [artifact]
+    assert (other.has_memory(needed), other.has_memory(optional)) == (True, False)
+    assert not other.has(optional)
+    assert check_store(other).ok
+
+
+def test_what_is_kept_and_whole_is_exported(store, other, tmp_path):
+    artifact, _, optional = publish_kept(store, random_bytes(7), random_bytes(3 * CHUNK_SIZE_BYTES, 1))
+    export(store, [artifact], tmp_path / "archive.tar")
+    assert import_archive(other, tmp_path / "archive.tar") == [artifact]
+    assert other.has_memory(optional)
+
+
+def test_an_artifact_is_whole_without_what_is_kept_and_damaged(store):
+    artifact, needed, optional, chunk = damage_kept(store)
+    (fault,) = check_store(store).faults
+    assert (fault.kind, fault.what, fault.artifacts) == ("damaged", chunk, ())
+    assert check_store(store, repair=True).set_aside == (chunk,)
+    assert check_store(store).ok
+    assert not store.has_memory(optional)
+    assert (store.has(artifact), store.has_memory(needed)) == (True, True)
+
+
+def test_a_damaged_chunk_that_is_needed_is_no_less_damage_because_it_is_kept_too(store, other, tmp_path):
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES, 1)
+    artifact, needed, _ = publish_kept(store, memory, memory)
+    damage(object_file(store, store.read_chunk_list(needed)[2][0]))
+    with pytest.raises(DigestMismatch):
+        copy_closure(store, [artifact], other)
+    with pytest.raises(DigestMismatch, match="cannot export"):
+        export(store, [artifact], tmp_path / "archive.tar")
+    assert [fault.artifacts for fault in check_store(store).faults] == [(artifact,)]
+
+
+def test_a_kept_memory_whose_chunk_has_another_size_makes_no_artifact_unusable(store):
+    artifact, _, optional = publish_kept(store, random_bytes(7), random_bytes(3 * CHUNK_SIZE_BYTES, 1))
+    chunk = store.read_chunk_list(optional)[2][0]
+    with store.begin_transaction() as transaction:
+        other = transaction.put_bytes(b"other")
+        transaction.publish_objects()
+    listed = store.get(optional).replace(chunk.encode(), other.encode())
+    with store.begin_transaction() as transaction:
+        wrong = transaction.put_bytes(listed)
+        transaction.publish(manifest(parent=f"manifest:{artifact}", other=f"kept:{wrong}"), "capture", [])
+    (fault,) = check_store(store).faults
+    assert (fault.kind, fault.what, fault.artifacts) == ("malformed", wrong, ())
