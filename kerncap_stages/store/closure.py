@@ -41,6 +41,7 @@ class Closure:
     missing: dict[Digest, str] = field(default_factory=dict)
     untraced: dict[Digest, str] = field(default_factory=dict)
     unreadable: dict[Digest, str] = field(default_factory=dict)  # exist, but their references are unknown
+    optional: set[Digest] = field(default_factory=set)  # memories that a store may lack, and that were met
 
     def __len__(self) -> int:
         """Return the number of objects."""
@@ -99,11 +100,10 @@ def walk(
     stack: list[tuple[str, Digest]] = [("manifest", root) for root in roots]
     top = {root for _, root in stack}
     leaves: list[Digest] = []
-    optional: set[Digest] = set()
     while stack:
         kind, digest = stack.pop()
         if kind == "kept":
-            optional.add(digest)
+            closure.optional.add(digest)
             continue
         if kind == "file":
             if digest not in closure.kinds:
@@ -138,19 +138,18 @@ def walk(
         closure.kinds.pop(digest, None)
         closure.missing[digest] = f"object {digest} is missing"
     if kept:
-        _add_kept(closure, optional, read, absent, damaged)
+        _add_kept(closure, read, absent, damaged)
     return closure
 
 
 def _add_kept(
     closure: Closure,
-    memories: Iterable[Digest],
     read: Callable[[Digest], bytes],
     absent: Callable[[list[str]], list[str]],
     damaged: Collection[Digest],
 ) -> None:
-    """Add those of the memories that can be read, lack no chunk and have none that is damaged."""
-    for digest in memories:
+    """Add the optional memories that can be read, lack no chunk and have none that is damaged."""
+    for digest in closure.optional:
         if ("memory", digest) in closure.followed or digest in damaged:
             continue
         chunks = find_whole_memory(digest, read, absent, closure.kinds)

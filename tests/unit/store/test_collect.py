@@ -11,7 +11,7 @@ from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.errors import ArtifactError, KerncapError
-from kerncap_stages.store import Store
+from kerncap_stages.store import Store, collect
 from kerncap_stages.store.archive import export, import_archive
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
@@ -319,3 +319,25 @@ def test_nothing_is_removed_when_a_missing_file_turns_out_to_be_a_manifest(store
     closure = store.walk([entry.digest for entry in store.list_artifacts("files")])
     assert not closure.untraced
     assert store.walk([artifact], closure).untraced
+
+
+def test_what_is_kept_and_became_whole_between_the_two_looks_stays(store, monkeypatch):
+    """The first look is made while others may write; only the second one under a lock."""
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES)
+    with store.begin_transaction() as transaction:
+        optional = transaction.put_memory(memory)
+        transaction.publish(manifest(other=f"kept:{optional}"), "capture", [])
+    object_file(store, store.read_chunk_list(optional)[2][0]).unlink()
+    mark = collect._mark
+
+    def mark_then_write(store, known):
+        reached = mark(store, known)
+        if known is None:
+            with store.begin_transaction() as transaction:
+                transaction.put_memory(memory)
+                transaction.publish_objects()
+        return reached
+
+    monkeypatch.setattr(collect, "_mark", mark_then_write)
+    assert collect_garbage(store).removed_objects == 0
+    assert store.has_memory(optional)
