@@ -35,6 +35,13 @@ replay::Launch launch_like(const LoadedCode& code) {
   return launch;
 }
 
+// What ROCr can still give out of a device's memory. Where it does not say so, nothing is known to be too large.
+std::uint64_t free_bytes(const Runtime& runtime, hsa_agent_t agent) {
+  std::uint64_t bytes = 0;
+  const auto attribute = static_cast<hsa_agent_info_t>(HSA_AMD_AGENT_INFO_MEMORY_AVAIL);
+  return runtime.hsa_agent_get_info(agent, attribute, &bytes) == HSA_STATUS_SUCCESS ? bytes : UINT64_MAX;
+}
+
 // 0 for none.
 std::uint64_t waves_of(const replay::Launch& launch) {
   const std::uint64_t work_items = std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
@@ -77,10 +84,22 @@ Result<void> HsaDriver::scrub(const replay::Code& code, bool stays_warm) {
   const std::uint32_t words = std::min(private_bytes, k_most_scratch_bytes) / 4;
   const std::uint64_t units = m_device->compute_units;
   const std::uint64_t most_waves = units * m_device->waves_per_unit;
-  Result<void> done = run(*m_scrub.waves, line_of(most_waves, k_wave_work_items), private_bytes, words);
+  // If ROCr has no room for a dispatch's scratch memory, its queue has come to an end.
+  if (private_bytes > m_scrub.full_private_bytes && m_scrub.has_room) {
+    m_scrub.has_room = most_waves * k_wave_work_items * private_bytes <= free_bytes(m_runtime, m_device->agent);
+    if (m_scrub.has_room) {
+      m_scrub.full_private_bytes = private_bytes;
+    } else {
+      m_opened.without.push_back("of scratch memory only that of the kernel's own grid was overwritten between runs: the GPU has "
+                                 "no room for that of all its waves");
+    }
+  }
+  const bool fills_all = private_bytes <= m_scrub.full_private_bytes;
+  Result<void> done = run(*m_scrub.waves, line_of(most_waves, k_wave_work_items), fills_all ? private_bytes : 0,
+                          fills_all ? words : 0);
   // Where that is much memory, ROCr gives each dispatch only what its own waves need: memory that another shape does not get.
   const replay::Launch last = launch_like(judged);
-  if (done && words != 0 && waves_of(last) != 0 && waves_of(last) < most_waves) {
+  if (done && words != 0 && waves_of(last) != 0 && (!fills_all || waves_of(last) < most_waves)) {
     done = run(*m_scrub.waves, last, private_bytes, words);
   }
   const std::uint32_t lds_bytes = m_device->work_group_lds_bytes;

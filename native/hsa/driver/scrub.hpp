@@ -12,6 +12,9 @@ struct Scrub {
   bool is_wanted = false;
   std::unique_ptr<replay::Code> waves, lds, registers;  // kernels/scrub.cl; null before the first run
   replay::ScrubTurns turns;
+  // The most scratch memory of a work-item that all waves of the device have had, and whether more may have room.
+  std::uint32_t full_private_bytes = 0;
+  bool has_room = true;
 };
 
 }  // namespace kerncap::hsa
