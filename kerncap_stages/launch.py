@@ -16,9 +16,7 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 import os
-import sys
 from importlib import import_module
-from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,29 +56,6 @@ def __getattr__(name: str) -> Callable[[], object]:
             from kerncap_stages.completion import join_words
 
             join_words(os.environ)
-        _postpone("pdb")
         return import_module(_MODULES[name]).main()
 
     return start
-
-
-def _postpone(name: str) -> None:
-    """Let a module of the standard library load when it is used, and not where it is imported.
-
-    pyelftools imports the debugger ``pdb``, and that asyncio and ssl, which is a tenth of what Python does
-    for a verdict. Nothing uses it but ``breakpoint()``. It changes what other code imports, so only
-    executables do it. importlib's LazyLoader loads the module at the next import statement already.
-    """
-    if name in sys.modules:
-        return
-    stands_in = ModuleType(name)
-
-    def load(attribute: str) -> object:
-        if attribute.startswith("__"):  # asked of all modules by who looks for one of them
-            raise AttributeError(f"module {name!r} was not used yet, and has no {attribute}")
-        if sys.modules.get(name) is stands_in:
-            del sys.modules[name]
-        return getattr(import_module(name), attribute)
-
-    stands_in.__getattr__ = load  # type: ignore[method-assign]
-    sys.modules[name] = stands_in

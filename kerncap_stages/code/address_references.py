@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 
+from kerncap_stages.code.elf import ELFFile
 from kerncap_stages.code.elf_damage import convert_elf_errors
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgpack  # type: ignore[import-untyped]
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
+from kerncap_stages.code.elf import ELFError, ELFFile
 from kerncap_stages.code.elf_damage import convert_elf_errors
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.code.targets import parse_elf_target
@@ -82,7 +81,6 @@ class DataSymbol:
     size_bytes: int
 
 
-@lru_cache(maxsize=1)  # the plan of each replay asks for those of the captured kernel
 def list_data_symbols(data: bytes) -> tuple[DataSymbol, ...]:
     """List all data that has a name, also static data: the runtime lists exported symbols only.
 
@@ -91,7 +89,6 @@ def list_data_symbols(data: bytes) -> tuple[DataSymbol, ...]:
     return tuple(each for each, kind, _ in _list_symbols(data) if kind == _STT_OBJECT)
 
 
-@lru_cache(maxsize=1)  # each state of a verdict asks for those of the captured kernel
 def list_writable_data(data: bytes) -> tuple[DataSymbol, ...]:
     """List the data that has a name and lies in a writable section.
 
@@ -157,7 +154,7 @@ def _read_symbols(elf: ELFFile, table_name: str) -> Iterator[_Symbol]:
         yield _Symbol(name, info & 0xF, info >> 4, section, value, size_bytes)
 
 
-@lru_cache(maxsize=1)  # what is listed of a code object is several selections of these
+@lru_cache(maxsize=2)  # each replay and each state of a verdict asks for those of one code object or another
 def _list_symbols(data: bytes) -> tuple[tuple[DataSymbol, int, int], ...]:
     """Return all data and functions that have a name, their kinds, and the flags of their sections."""
     with convert_elf_errors(hint="capture the kernel again"):

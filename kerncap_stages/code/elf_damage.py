@@ -7,8 +7,7 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from elftools.common.exceptions import DWARFError, ELFError
-
+from kerncap_stages.code.elf import DWARFError, ELFError
 from kerncap_stages.errors import ArtifactError
 
 if TYPE_CHECKING:

@@ -17,9 +17,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
+from kerncap_stages.code.elf import ELFError, ELFFile
 from kerncap_stages.code.kernel_facts import find_symbol
 
 if TYPE_CHECKING:

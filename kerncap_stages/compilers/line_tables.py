@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
 from kerncap_stages.code.cubin import read_line_numbers
+from kerncap_stages.code.elf import ELFFile, SymbolTableSection
 from kerncap_stages.code.elf_damage import convert_elf_errors
 from kerncap_stages.code.file_format import FileFormat, find_format
 from kerncap_stages.code.kernel_facts import is_same_but_for_unit

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
+from kerncap_stages.code.elf import ELFError, ELFFile
 from kerncap_stages.code.elf_damage import convert_elf_errors
 from kerncap_stages.errors import UsageError
 

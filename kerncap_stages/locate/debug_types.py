@@ -10,9 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from elftools.elf.elffile import ELFFile
-
 from kerncap_stages.code.element_types import count_lanes, find_element_type
+from kerncap_stages.code.elf import ELFFile
 from kerncap_stages.code.elf_damage import convert_elf_errors
 from kerncap_stages.code.file_format import FileFormat, find_format
 from kerncap_stages.code.kernel_facts import is_same_but_for_unit

@@ -283,10 +283,5 @@ def test_a_verdict_loads_no_library_that_it_does_not_need():
 
 
 def test_the_debugger_is_there_for_who_uses_it():
-    uses = "import elftools.elf.elffile, pdb\nsys.exit(f'{pdb.Pdb.__name__} {sys.modules[\"pdb\"].__name__}')"
-    assert run_after_start(uses) == "Pdb pdb"
-    assert run_after_start("from pdb import Pdb, set_trace\nsys.exit(Pdb.__name__)") == "Pdb"
-    assert (
-        run_after_start("import inspect, pdb\ninspect.getmodule(len)\nsys.exit(str('bdb' in sys.modules))")
-        == "False"
-    )
+    assert run_after_start("import kerncap_stages.code.elf, pdb\nsys.exit(pdb.Pdb.__name__)") == "Pdb"
+    assert run_after_start("import pdb, kerncap_stages.code.elf\nsys.exit(pdb.Pdb.__name__)") == "Pdb"
