@@ -44,7 +44,8 @@ def collect_garbage(store: Store, *, dry_run: bool = False, progress: Progress |
     with store.folder.lock_shared() if dry_run else store.folder.lock_exclusively():
         dead = 0 if dry_run else store.folder.native.clear_dead_transactions()
         reached = _mark(store, reached)
-        kept = reached.kinds.keys() | _read_pins(store.root)
+        # What was missing at the first look may have been stored since: the second one does not follow it.
+        kept = reached.kinds.keys() | reached.missing.keys() | _read_pins(store.root)
         sizes, _ = list_stored_objects(store.root)
         garbage = {digest: size for digest, size in sizes.items() if digest not in kept}
         stale = 0

@@ -321,12 +321,13 @@ def test_nothing_is_removed_when_a_missing_file_turns_out_to_be_a_manifest(store
     assert store.walk([artifact], closure).untraced
 
 
-def test_what_is_kept_and_became_whole_between_the_two_looks_stays(store, monkeypatch):
+@pytest.mark.parametrize("kind", ["kept", "memory"])
+def test_what_became_whole_between_the_two_looks_stays(store, monkeypatch, kind):
     """The first look is made while others may write; only the second one under a lock."""
     memory = random_bytes(3 * CHUNK_SIZE_BYTES)
     with store.begin_transaction() as transaction:
         optional = transaction.put_memory(memory)
-        transaction.publish(manifest(other=f"kept:{optional}"), "capture", [])
+        transaction.publish(manifest(other=f"{kind}:{optional}"), "capture", [])
     object_file(store, store.read_chunk_list(optional)[2][0]).unlink()
     mark = collect._mark
 
