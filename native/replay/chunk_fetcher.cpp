@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "replay/populate.hpp"
+
 namespace kerncap::replay {
 namespace {
 
@@ -22,6 +24,7 @@ Result<void> read_chunk(const core::ObjectStore& store, const ChunkJob& job, std
   const std::string& digest = job.memory->chunks[job.index];
   const auto name = core::Digest::from_hex(digest);
   if (!name) return Error{ErrorCode::invalid_argument, "not a digest: " + digest};
+  populate(where, job.bytes());
   return store.read(*name, {where, job.bytes()}, verify, buffers);
 }
 

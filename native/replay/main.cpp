@@ -163,7 +163,7 @@ int run(int argc, char** argv, Driver& driver) {
 }  // namespace
 
 int replay_main(int argc, char** argv, Driver& driver) {
-  // Buffers for chunks come and go with each state: else each new one is given its pages anew.
+  // Otherwise free() gives the buffers for chunks back to the system, and those of the next state have page faults again.
   ::mallopt(M_MMAP_THRESHOLD, k_least_mapped_bytes);
   ::mallopt(M_TRIM_THRESHOLD, k_most_idle_bytes);
   Words words(argc, argv, driver);

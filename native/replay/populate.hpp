@@ -1,5 +1,4 @@
-// Memory that is about to be written as a whole gets its pages in one call: a fault for each of them takes longer than to
-// copy a page.
+// Memory that is about to be written as a whole gets its pages in one call: a page fault takes longer than to copy a page.
 #pragma once
 
 #include <sys/mman.h>

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "replay/chunk_fetcher.hpp"
-#include "replay/populate.hpp"
 
 namespace kerncap::replay {
 namespace {
@@ -73,8 +72,6 @@ class Restore {
       const Result<std::byte*> staging = m_driver.staging(buffer);
       if (!staging) return staging.error();
       where = staging.value();
-    } else {
-      populate(where, job.bytes());
     }
     m_fetcher.start({job, where, buffer});
     ++m_started;

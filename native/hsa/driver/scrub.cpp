@@ -84,19 +84,19 @@ Result<void> HsaDriver::scrub(const replay::Code& code, bool stays_warm) {
   const std::uint32_t words = std::min(private_bytes, k_most_scratch_bytes) / 4;
   const std::uint64_t units = m_device->compute_units;
   const std::uint64_t most_waves = units * m_device->waves_per_unit;
-  // If ROCr has no room for a dispatch's scratch memory, its queue has come to an end.
+  // ROCr ends a queue whose dispatch needs more scratch memory than is free.
   if (private_bytes > m_scrub.full_private_bytes && m_scrub.has_room) {
     m_scrub.has_room = most_waves * k_wave_work_items * private_bytes <= free_bytes(m_runtime, m_device->agent);
     if (m_scrub.has_room) {
       m_scrub.full_private_bytes = private_bytes;
     } else {
-      m_opened.without.push_back("of scratch memory only that of the kernel's own grid was overwritten between runs: the GPU has "
-                                 "no room for that of all its waves");
+      m_opened.without.push_back("between runs only the scratch memory of the kernel's own grid was overwritten: the GPU has no "
+                                 "room for that of all its waves");
     }
   }
   const bool fills_all = private_bytes <= m_scrub.full_private_bytes;
-  Result<void> done = run(*m_scrub.waves, line_of(most_waves, k_wave_work_items), fills_all ? private_bytes : 0,
-                          fills_all ? words : 0);
+  const std::uint32_t all_bytes = std::min(private_bytes, m_scrub.full_private_bytes);
+  Result<void> done = run(*m_scrub.waves, line_of(most_waves, k_wave_work_items), all_bytes, std::min(words, all_bytes / 4));
   // Where that is much memory, ROCr gives each dispatch only what its own waves need: memory that another shape does not get.
   const replay::Launch last = launch_like(judged);
   if (done && words != 0 && waves_of(last) != 0 && (!fills_all || waves_of(last) < most_waves)) {
