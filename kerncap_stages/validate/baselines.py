@@ -10,7 +10,7 @@ from kerncap_stages.digest import KeptRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
-from kerncap_stages.store.check import set_damaged_aside
+from kerncap_stages.store.check import find_damaged, set_damaged_aside
 from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 class BaselineRun:
     """A replay of the captured kernel from a state, made now or by an earlier validation."""
 
-    def __init__(self, start: Start, kept: BaselineReplay, lost: frozenset[int] = frozenset()) -> None:
-        """``kept``: its record in the manifest. lost: base addresses of outputs that show nothing."""
+    def __init__(self, start: Start, kept: BaselineReplay) -> None:
+        """``kept``: its record in the manifest."""
         self.start = start
         self.kept = kept
-        self.lost = lost
 
     @property
     def completed(self) -> bool:
@@ -48,11 +47,6 @@ class BaselineRun:
     def outputs(self) -> Mapping[int, MemoryRef]:
         """The states of all regions after the run, by base address; empty unless it completed."""
         return self.start.pre_states | self.changed if self.completed else {}
-
-    @property
-    def shown(self) -> Mapping[int, MemoryRef]:
-        """The outputs that a variant is compared with."""
-        return {base: state for base, state in self.outputs.items() if base not in self.lost}
 
     @property
     def run(self) -> Run:
@@ -234,4 +228,5 @@ def set_states_aside(store: Store, replays: Iterable[BaselineReplay], capture: D
         with contextlib.suppress(ArtifactError):
             suspected.update(chunk for chunk in store.read_chunk_list(digest)[2] if chunk is not None)
     needed = store.walk([capture], kept=False).kinds
-    return bool(set_damaged_aside(store, sorted(suspected - needed.keys())))
+    damaged = find_damaged(store, sorted(suspected - needed.keys()))
+    return bool(damaged) and bool(set_damaged_aside(store, list(damaged)))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.validate.baselines import BaselineRun
 from kerncap_stages.validate.compare.scaled_bounds import count_special, writes_no_number
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
 from kerncap_stages.validate.perturb.guessed_types import guess_float
@@ -20,14 +19,13 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
-    from kerncap_stages.validate.baselines import Baselines
+    from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.perturb.start import Start
 
 # So many inputs are tried by themselves; of further ones only floats change.
 _MAX_INPUTS = 16
 _NO_NUMBERS = "NaN and infinity alone"
 # What the states try, for people.
-_STRONGEST = "the strongest fresh values of the inputs"
 _TRIES = {
     Variety.ALL: "fresh values of the inputs",
     Variety.FEW: "fresh values of a few elements",
@@ -75,9 +73,7 @@ class FreshInputs:
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
         self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
-        self._left_out: dict[tuple[str, str], str] = {}  # what was not tried, and where: what is given then
-        # Of a stronger state than the one that was found, from which some outputs have no numbers.
-        self._stronger: BaselineRun | None = None
+        self._left_out: dict[tuple[str, str], str] = {}  # what is not tried, and where: what is given then
 
     @property
     def found(self) -> BaselineRun | None:
@@ -114,7 +110,7 @@ class FreshInputs:
 
         First two in which only a few elements have them, others in the second: a variant that recognises the
         captured inputs by some of their words takes them for the captured state. States that are the same
-        count once. Before them comes a stronger state for some of the outputs, if there is one.
+        count once.
         """
         if start.key not in self._others:
             states = start.pre_states
@@ -129,8 +125,6 @@ class FreshInputs:
                 other = self._baselines.start_from(*trials)
                 found.setdefault(_name(other), other)
             self._others[start.key] = [other for other in found.values() if other is not None]
-            if self._stronger is not None:
-                self._others[start.key].insert(0, self._stronger.start)
         # A variant is not run from those that the captured kernel is known not to bear.
         return [
             other
@@ -144,8 +138,7 @@ class FreshInputs:
         if found is None:
             return
         if found[0].start.key not in self._others:
-            others = self.choose_others(found[0].start)
-            self._begin([other for other in others if other.key not in self._runs])
+            self._begin(self.choose_others(found[0].start))
         for start in self.choose_others(found[0].start):
             if start.key not in self._runs:
                 self._runs[start.key] = self._baselines.run_once(start)
@@ -171,7 +164,7 @@ class FreshInputs:
         if variety in OTHER_SIGNS and self._has_more_special(run, usual):
             self._left_out[_TRIES[variety], ""] = "more NaNs or infinities"
             return False
-        return run is self._stronger or not self._note_lost(run, variety)
+        return not self._note_lost(run, variety)
 
     def _note_lost(self, run: BaselineRun, variety: Variety) -> bool:
         """Note which outputs show nothing; whether none does."""
@@ -179,21 +172,20 @@ class FreshInputs:
         if not lost:
             return False
         shows_nothing = len(lost) == len(run.changed)
-        where = "" if shows_nothing else f" for {', '.join(lost.values())}"
+        where = "" if shows_nothing else f" for {', '.join(lost)}"
         self._left_out[_TRIES[variety], where] = _NO_NUMBERS
         return shows_nothing
 
-    def _find_lost(self, run: BaselineRun) -> dict[int, str]:
-        """Find outputs that hold NaNs and infinities alone now, and numbers in the capture.
+    def _find_lost(self, run: BaselineRun) -> list[str]:
+        """Find outputs that hold NaNs and infinities alone now, and numbers in the capture; their names.
 
-        Returns their names by base address. Any variant that spreads NaNs is right there.
+        Any variant that spreads NaNs is right there.
         """
-        return {
-            region.base_address: ", ".join(part.label for part in parts if part.label)
-            or f"region {region.base_address:#x}"
+        return [
+            _label(region, parts)
             for region, parts in self._inputs
             if region.base_address in run.changed and self._loses_numbers(region, parts, run)
-        }
+        ]
 
     def _loses_numbers(self, region: Region, parts: Sequence[Span], run: BaselineRun) -> bool:
         """Whether the captured kernel gives numbers in a region with the captured inputs, and none now."""
@@ -247,22 +239,31 @@ class FreshInputs:
         # signs give NaNs alone, the captured ones still tell something.
         order = list(FRESH)
         for milder in (Perturbation.FRESH_IN_DISTRIBUTION, Perturbation.FRESH_FLOATS):
-            run = self._try([max(each, milder, key=order.index) for each in levels], with_unreached=False)
+            milder_levels = [max(each, milder, key=order.index) for each in levels]
+            run = self._try(milder_levels, with_unreached=False)
             if run is not None and (found is None or not self._find_lost(run)):
-                if found is not None:
-                    self._keep_stronger(found[0])
-                return run, False
+                return (run if found is None else self._strengthen(run, milder_levels, levels)), False
         if found is not None and self._note_lost(found[0], Variety.ALL):
             return None
         return found
 
-    def _keep_stronger(self, run: BaselineRun) -> None:
-        """Judge from this state, too, if some outputs have numbers: milder values may hide what they show."""
-        lost = self._find_lost(run)
-        if len(lost) < len(run.changed):
-            self._left_out[_STRONGEST, f" for {', '.join(lost.values())}"] = _NO_NUMBERS
-            self._stronger = BaselineRun(run.start, run.kept, lost=frozenset(lost))
-            self._runs[run.start.key] = self._stronger
+    def _strengthen(
+        self, run: BaselineRun, levels: Sequence[Perturbation], strongest: Sequence[Perturbation]
+    ) -> BaselineRun:
+        """From milder values, ``levels``, give those inputs the strongest that cost no output its numbers."""
+        levels, milder = list(levels), []
+        for number, (region, parts) in enumerate(self._inputs):
+            if levels[number] is strongest[number]:
+                continue
+            stronger = [*levels[:number], strongest[number], *levels[number + 1 :]]
+            tried = self._try(stronger, with_unreached=False) if number < _MAX_INPUTS else None
+            if tried is None or self._find_lost(tried):
+                milder.append(_label(region, parts))
+            else:
+                run, levels = tried, stronger
+        if milder:
+            self._left_out[f"the strongest fresh values of {', '.join(milder)}", ""] = _NO_NUMBERS
+        return run
 
     @property
     def _has_levels(self) -> bool:
@@ -335,6 +336,10 @@ class FreshInputs:
                 *trials, *(self._beside or ()) if with_unreached else ()
             )
         return self._starts[key]
+
+
+def _label(region: Region, parts: Sequence[Span]) -> str:
+    return ", ".join(part.label for part in parts if part.label) or f"region {region.base_address:#x}"
 
 
 def _name(start: Start) -> tuple[object, ...]:

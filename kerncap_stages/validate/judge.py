@@ -306,13 +306,13 @@ class Judge:
         is_strong = any(trial.perturbation is Perturbation.STRONG for trial in start.trials)
         if bounds.atol is not None and not is_strong:
             bounds = replace(bounds, atol=bounds.atol * _ERROR_FACTOR)
-        wanted = Expectation(start, baseline.shown, bounds)
+        wanted = Expectation(start, baseline.outputs, bounds)
         compared, wanted = self._comparison.judge_with_own(judgement, wanted, run, self._own.sample)
         if run.in_turn and not compared.passed:
             alone = self._replays.run(start, variant, repeats)
             if alone.completed and alone.outputs != run.outputs:
                 compared = compared.note(KEPT_MEMORY)
-        if start.variety is Variety.ALL and not baseline.lost:
+        if start.variety is Variety.ALL:
             replay_again = partial(self._replays.run, start, None, repeats)
             compared = judge_precision(self._precision, compared, wanted, run, replay_again)
         return self._judge_further(compared, wanted, run)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages import __version__
 from kerncap_stages.compilers.clock_reads import find_clock_reads
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
-from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.errors import ArtifactError, StoreError, UsageError
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
@@ -76,11 +76,15 @@ def judge_and_publish(
     seen: list[BaselineReplay] = []
     try:
         judgement, baselines = judge((lambda _: None) if fresh else make_kept_finder(store, seen))
-    except ArtifactError:
+    except ArtifactError as error:
         # A state that an earlier validation kept may be damaged: the captured kernel makes it again.
-        if not set_states_aside(store, seen, request.capture):
+        if isinstance(error, StoreError) or not set_states_aside(store, seen, request.capture):
             raise
         judgement, baselines = judge(make_kept_finder(store))
+        judgement = judgement.note(
+            "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, and "
+            "the captured kernel was replayed again"
+        )
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     if request.code is not None:

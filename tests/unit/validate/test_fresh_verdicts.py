@@ -155,10 +155,13 @@ def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
     for seed in range(20):
         verdict = Bench(store, sum_roots, sum_roots, before=START).judge(bounds=bounds, seed=seed)
         assert verdict.passed
+        no_numbers = "NaN and infinity alone"
+        why = no_numbers if bounds.is_exact else "more NaNs or infinities"
+        left_out = {f"{what} in the inputs": why for what in ("other signs", "more zeros")}
+        if bounds.is_exact:
+            left_out = {"the strongest fresh values of data (float*)": no_numbers, **left_out}
         assert [reason for reason in verdict.reasons if "were not tried" in reason] == [
-            f"{what} in the inputs were not tried: the captured kernel gives "
-            f"{'NaN and infinity alone' if bounds.is_exact else 'more NaNs or infinities'} then"
-            for what in ("other signs", "more zeros")
+            f"{what} were not tried: the captured kernel gives {why} then" for what, why in left_out.items()
         ]
         assert len(verdict.fresh_starts) == 3  # all elements, few, and few others
         assert (
