@@ -2,8 +2,7 @@
 
 What replays of variants leave, and what is made of it on the way to a verdict, is needed by nobody
 afterwards. In the user's store it would have to reach the disk, and stay there until a collection. So both
-are removed with the worker, and are in memory if they are small: to make and remove the dozens of small
-files of each variant takes a tenth of its processor time on ext4.
+are removed with the worker, and are in memory if they are small: a verdict makes and removes dozens of files.
 """
 
 from __future__ import annotations
