@@ -213,7 +213,7 @@ def _capture(
             f"{len(made)} processes dispatched the kernel; this capture is the first one's; captures of the "
             f"others: {others}"
         )
-    size = formats.format_size(sum(region.size_bytes for region in capture.regions))
+    size = formats.format_size(capture.size_bytes)
     summary = f"{shorten(capture.kernel.demangled_name, _NAME_WIDTH)}: {size}"
     if capture.has_post:
         written = sum(region.written_size_bytes or 0 for region in capture.regions)

@@ -90,7 +90,7 @@ def _stage(
     A memory that the artifacts are whole without is left out if it is damaged.
     """
     closure = store.walk(digests, kept=False)
-    if kept:
+    if kept and closure.optional:
         whole = store.walk(digests)
         damaged = find_damaged(store, sorted(whole.kinds.keys() - closure.kinds.keys()))
         closure = store.walk(digests, damaged=damaged) if damaged else whole

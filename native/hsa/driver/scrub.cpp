@@ -58,7 +58,7 @@ bool HsaDriver::can_scrub() {
     m_scrub.is_wanted = m_scrub.waves != nullptr && m_scrub.lds != nullptr && m_scrub.registers != nullptr;
     if (!m_scrub.is_wanted) {
       m_opened.without.push_back("LDS, registers and scratch memory were not overwritten between runs: this build of "
-                               "kerncap-stages has no kernel for " + architecture_of(m_device->isa) + " that does so");
+                                 "kerncap-stages has no kernel for " + architecture_of(m_device->isa) + " that does so");
     }
   }
   return m_scrub.is_wanted;
