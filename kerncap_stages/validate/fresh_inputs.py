@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # So many inputs are tried by themselves; of further ones only floats change.
 _MAX_INPUTS = 16
-_NO_NUMBERS = "NaN and infinity alone"
+_NO_NUMBERS = "gives NaN and infinity alone"
 # What the states try, for people.
 _TRIES = {
     Variety.ALL: "fresh values of the inputs",
@@ -73,7 +73,7 @@ class FreshInputs:
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
         self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
-        self._left_out: dict[tuple[str, str], str] = {}  # what is not tried, and where: what is given then
+        self._left_out: dict[tuple[str, str], str] = {}  # what is not tried, and where: what happens then
 
     @property
     def found(self) -> BaselineRun | None:
@@ -143,13 +143,15 @@ class FreshInputs:
             if start.key not in self._runs:
                 self._runs[start.key] = self._baselines.run_once(start)
             run = self._runs[start.key]
-            if run.completed and self._shows_something(run, found[0]):
+            if not run.completed:
+                self._left_out[_TRIES[start.variety or Variety.ALL], ""] = "does not complete"
+            elif self._shows_something(run, found[0]):
                 yield run
 
     def explain_left_out(self) -> list[str]:
-        """Explain which states were not tried, or not for all outputs, as they give no numbers."""
+        """Explain which states were not tried, or not for all outputs."""
         return [
-            f"{what} were not tried{where}: the captured kernel gives {why} then"
+            f"{what} were not tried{where}: the captured kernel {why} then"
             for (what, where), why in self._left_out.items()
         ]
 
@@ -162,7 +164,7 @@ class FreshInputs:
     def _find_whether_it_shows(self, run: BaselineRun, usual: BaselineRun) -> bool:
         variety = run.start.variety or Variety.ALL
         if variety in OTHER_SIGNS and self._has_more_special(run, usual):
-            self._left_out[_TRIES[variety], ""] = "more NaNs or infinities"
+            self._left_out[_TRIES[variety], ""] = "gives more NaNs or infinities"
             return False
         return not self._note_lost(run, variety)
 

@@ -69,10 +69,12 @@ class Variety(StrEnum):
     ALL = "all"  # all elements have fresh values
     FEW = "few"  # a few elements have those of ALL, the others are as captured
     FEW_OTHERS = "few_others"  # as FEW, of other elements: FEW may change a word that a variant looks at
-    # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do.
+    # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do. Half of
+    # the integers of ANY become any number.
     MIRRORED = "mirrored"
     # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
-    # floats that are not of ANY, those change their sign that do not in MIRRORED.
+    # floats that are not of ANY, those change their sign that do not in MIRRORED. The other integers of ANY
+    # become any number.
     ZEROS = "zeros"
 
 
@@ -160,13 +162,19 @@ def _change_signs(
 ) -> Words:
     """Return the fresh values with the signs, and the zeros, of a variety. ``values``: the captured ones."""
     is_mirrored, is_any = variety is Variety.MIRRORED, freshness is Freshness.ANY
-    if element_type not in _FLOATS:
-        is_signed = element_type in INTEGER_TYPES and element_type.startswith("int")
-        return -made if is_mirrored and is_any and is_signed else made
     word = values.dtype.type
     sign = word(1 << (8 * values.itemsize - 1))
-    flips = generator.integers(0, 2, values.size, np.uint8) == 0
-    flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
+    flips = (generator.integers(0, 2, values.size, np.uint8) == 0) == is_mirrored
+    if element_type not in _FLOATS:
+        if not is_any or element_type not in INTEGER_TYPES:
+            return made
+        others = -made if is_mirrored and element_type.startswith("int") else made
+        # Of the opposite sign, as the others: that alone may be what a variant gets wrong.
+        sizes = generator.integers(0, sign, values.size, word)
+        fresh: Words = np.where(flips, sizes | ~made & sign, others)
+        return fresh
+    if is_any:
+        flips = np.full(values.size, is_mirrored)
     is_zero = made & ~sign == 0
     changed = np.where(flips & ~is_zero, made ^ sign, made)
     # Zeros that came to where a number was would hide its sign, so these two states have numbers of opposite

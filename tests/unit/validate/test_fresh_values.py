@@ -178,12 +178,29 @@ def test_old_zeros_of_outputs_alone_become_numbers_beside_more_zeros():
     assert fresh(values, "fp32", Freshness.ANY, variety=Variety.ZEROS, is_output=True).any()
 
 
-def test_signed_integers_are_negated_and_others_are_not():
-    for kind, dtype in (("int32", np.int32), ("uint32", np.uint32)):
-        made = make_each(np.arange(1, 1001, dtype=dtype), kind, Freshness.ANY)
-        wanted = -made[Variety.ALL] if kind == "int32" else made[Variety.ALL]
-        assert (made[Variety.MIRRORED] == wanted).all()
-        assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_each_integer_becomes_any_number_of_the_other_sign_in_one_of_two_states(kind):
+    highest = np.uint64(1 << 8 * np.dtype(kind).itemsize - 1)
+    made = make_each(np.arange(1, 5001).astype(kind), kind, Freshness.ANY)
+    mirrored = -made[Variety.ALL] if kind[0] == "i" else made[Variety.ALL]
+    alike = {
+        Variety.MIRRORED: made[Variety.MIRRORED] == mirrored,
+        Variety.ZEROS: made[Variety.ZEROS] == made[Variety.ALL],
+    }
+    for variety, is_alike in alike.items():
+        assert 0.4 < is_alike.mean() < 0.6
+        bits = made[variety].view(kind.replace("uint", "int").replace("int", "uint")).astype(np.uint64)
+        assert 0.45 < np.mean(bits[~is_alike] & (highest >> np.uint64(1)) != 0) < 0.55
+        changed = (made[variety][~is_alike] ^ made[Variety.ALL][~is_alike]).astype(np.int64).view(np.uint64)
+        assert (changed & highest != 0).all()
+    assert np.mean(alike[Variety.MIRRORED] & alike[Variety.ZEROS]) < 0.01
+    assert np.mean(~alike[Variety.MIRRORED] & ~alike[Variety.ZEROS]) < 0.01
+
+
+@pytest.mark.parametrize("variety", [Variety.MIRRORED, Variety.ZEROS])
+def test_integers_in_distribution_stay_captured_ones(variety):
+    values = np.arange(1, 1001, dtype=np.int32)
+    assert sorted(fresh(values, "int32", Freshness.IN_DISTRIBUTION, variety=variety)) == list(values)
 
 
 MANY = np.arange(1, 1 + (1 << 20) + 5000, dtype=np.float32)  # more than a slab
