@@ -33,7 +33,8 @@ OnOption = Annotated[
     typer.Option(
         metavar="PLACE",
         help="Where variants are judged: `ray` (the cluster of RAY_ADDRESS, or of this machine), "
-        "`ray://HOST:PORT`, `slurm`, or `'slurm OPTIONS'` with options of srun. Default: on this machine.",
+        "`ray://HOST:PORT`, `'ray --cpus N'` (on N cores instead of GPUs, without times), `slurm`, or "
+        "`'slurm OPTIONS'` with options of srun. Default: on this machine.",
     ),
 ]
 RunsOption = Annotated[

@@ -15,7 +15,7 @@ import numpy as np
 
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
-from kerncap_stages.validate.perturb.guessed_types import guess_float
+from kerncap_stages.validate.perturb.guessed_types import guess_float, guess_integer
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def _freshen_part(
     kind = part.element_type
     if kind is None and (freshness is Freshness.ANY or changes_signs):
         kind = guess_float(content[part.start : part.end])
+    if kind is None and freshness is Freshness.ANY:
+        kind = guess_integer(content[part.start : part.end])
     word = _choose_word(kind)
     size = np.dtype(word).itemsize
     end = part.start + (min(part.end, content.size) - part.start) // size * size

@@ -1,4 +1,4 @@
-"""Guesses the type of elements that nobody tells, by their values: floats of one kind look alike."""
+"""Guesses the type of elements that nobody tells, by their values: numbers of one kind look alike."""
 
 from __future__ import annotations
 
@@ -53,6 +53,18 @@ def guess_float(content: Bytes) -> str | None:
         if _are_mostly(_has_exponent(halves, 10, 5, 10)):
             return "fp16"
     return "fp32"
+
+
+def guess_integer(content: Bytes) -> str | None:
+    """Return int32 if most words of a piece of memory are small integers; None: they are not.
+
+    Shorter integers, and flags in bytes, have neighbours in the same word, which is then no small number.
+    """
+    words = content[: min(content.size, _SAMPLE_BYTES) // 4 * 4].view(np.int32)
+    used = words[words != 0]
+    if used.size < _LEAST or not _are_mostly(used == used.astype(np.int16)):
+        return None
+    return "int32"
 
 
 def differ_as_floats(element_type: str, one: Bytes, other: Bytes) -> bool:

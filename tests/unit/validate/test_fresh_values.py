@@ -9,7 +9,7 @@ from made_up_replays import BASE
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
 from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
-from kerncap_stages.validate.perturb.guessed_types import guess_float
+from kerncap_stages.validate.perturb.guessed_types import guess_float, guess_integer
 
 TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 
@@ -249,6 +249,32 @@ SOME = np.random.default_rng(0).normal(size=2000)
 )
 def test_floats_are_known_by_their_values(values, kind):
     assert guess_float(values.view(np.uint8)) == kind
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.arange(-1000, 1000, dtype=np.int32), "int32"),
+        (np.arange(2000, dtype=np.int64), "int32"),
+        (np.arange(2000, dtype=np.int16), None),
+        ((np.arange(2000) % 3 == 0).astype(np.uint8), None),
+        ((np.arange(2000) % 50 == 0).astype(np.uint8), None),
+        (SOME.astype(np.float32), None),
+        (np.zeros(2000, np.int32), None),
+        (np.full(2000, 1 << 20, np.int32), None),
+    ],
+    ids=["int32", "int64", "int16", "flags", "few-flags", "fp32", "zeros", "large"],
+)
+def test_small_integers_are_known_by_their_values(values, kind):
+    assert guess_integer(values.view(np.uint8)) == kind
+
+
+def test_words_that_look_like_small_integers_change_as_integers():
+    values = np.arange(1, 5001, dtype=np.int32)
+    for variety in (Variety.MIRRORED, Variety.ZEROS):
+        made = fresh(values, None, Freshness.ANY, variety=variety)
+        assert 0.4 < (np.abs(made.astype(np.int64)) > 1 << 20).mean() < 0.7
+    assert sorted(fresh(values, None, Freshness.IN_DISTRIBUTION)) == list(values)
 
 
 def test_words_that_look_like_floats_change_as_floats():
