@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.validate.compare.scaled_bounds import count_special, writes_no_number
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
-from kerncap_stages.validate.perturb.guessed_types import guess_float
+from kerncap_stages.validate.perturb.lost_numbers import count_special, find_lost_outputs, label_region
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.validation import BaselineReplay
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
@@ -73,6 +71,7 @@ class FreshInputs:
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
         self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
+        self._milder: set[int] = set()  # numbers of inputs whose strongest values cost outputs their numbers
         self._left_out: dict[tuple[str, str], str] = {}  # what is not tried, and where: what happens then
 
     @property
@@ -89,7 +88,7 @@ class FreshInputs:
             return None
         levels = self._strongest_levels
         if self._has_levels:
-            found = self._find_levels(self._find_kept_outcome)
+            found = self._find_levels(self._baselines.find_kept)
             if found is None:
                 return None
             levels = found
@@ -179,39 +178,7 @@ class FreshInputs:
         return shows_nothing
 
     def _find_lost(self, run: BaselineRun) -> list[str]:
-        """Find outputs that hold NaNs and infinities alone now, and numbers in the capture; their names.
-
-        Any variant that spreads NaNs is right there.
-        """
-        return [
-            _label(region, parts)
-            for region, parts in self._inputs
-            if region.base_address in run.changed and self._loses_numbers(region, parts, run)
-        ]
-
-    def _loses_numbers(self, region: Region, parts: Sequence[Span], run: BaselineRun) -> bool:
-        """Whether the captured kernel gives numbers in a region with the captured inputs, and none now."""
-        if region.pre is None or region.post is None:
-            return False
-        before, after, captured_before, captured_after = (
-            self._store.read_memory(state.digest)
-            for state in (
-                run.start.pre_states.get(region.base_address, region.pre),
-                run.changed[region.base_address],
-                region.pre,
-                region.post,
-            )
-        )
-        was_lost = False
-        for part in parts:
-            here = slice(part.start, part.end)
-            kind = part.element_type or guess_float(captured_after[here])
-            if np.array_equal(before[here], after[here]):
-                continue
-            if not writes_no_number(before[here], after[here], kind):
-                return False
-            was_lost |= not writes_no_number(captured_before[here], captured_after[here], kind)
-        return was_lost
+        return find_lost_outputs(self._store, self._inputs, run.start.pre_states, run.changed)
 
     def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:
         """Whether outputs have more NaNs or infinities than with the captured signs.
@@ -228,43 +195,50 @@ class FreshInputs:
         )
 
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
-        found = None
-        if not self._has_levels:
-            found = self._try_with_and_without(self._strongest_levels)
         levels = self._strongest_levels
-        if found is None:
-            levels = self._find_levels(lambda trial: self._baselines.run_from(trial).kept.outcome) or []
-            found = self._try_with_and_without(levels)
-        if found is not None and not self._find_lost(found[0]):
-            return found
-        # What it bears one by one, with one seed, it may not bear together, with another. And where other
-        # signs give NaNs alone, the captured ones still tell something.
+        found = None if self._has_levels else self._try_with_and_without(levels)
+        if found is None or self._find_lost(found[0]):
+            levels = self._find_levels(lambda trial: self._baselines.run_from(trial).kept) or []
+            if found is None or levels != self._strongest_levels:
+                found = self._try_with_and_without(levels) or found
+        if found is None or self._find_lost(found[0]):
+            found = self._try_milder(found, levels)
+        if found is None or self._note_lost(found[0], Variety.ALL):
+            return None
+        if self._milder:
+            milder = ", ".join(label_region(*self._inputs[number]) for number in sorted(self._milder))
+            self._left_out[f"the strongest fresh values of {milder}", ""] = _NO_NUMBERS
+        return found
+
+    def _try_milder(
+        self, found: tuple[BaselineRun, bool] | None, levels: Sequence[Perturbation]
+    ) -> tuple[BaselineRun, bool] | None:
+        """Try milder values of all inputs: what the kernel bears of each by itself, it may not bear together.
+
+        Nor with another seed. And where other signs give NaNs alone, the captured ones still tell something.
+        """
         order = list(FRESH)
-        for milder in (Perturbation.FRESH_IN_DISTRIBUTION, Perturbation.FRESH_FLOATS):
+        for milder in order[order.index(Perturbation.FRESH_IN_DISTRIBUTION) :]:
             milder_levels = [max(each, milder, key=order.index) for each in levels]
             run = self._try(milder_levels, with_unreached=False)
             if run is not None and (found is None or not self._find_lost(run)):
                 return (run if found is None else self._strengthen(run, milder_levels, levels)), False
-        if found is not None and self._note_lost(found[0], Variety.ALL):
-            return None
         return found
 
     def _strengthen(
         self, run: BaselineRun, levels: Sequence[Perturbation], strongest: Sequence[Perturbation]
     ) -> BaselineRun:
         """From milder values, ``levels``, give those inputs the strongest that cost no output its numbers."""
-        levels, milder = list(levels), []
-        for number, (region, parts) in enumerate(self._inputs):
+        levels = list(levels)
+        for number in range(len(self._inputs)):
             if levels[number] is strongest[number]:
                 continue
             stronger = [*levels[:number], strongest[number], *levels[number + 1 :]]
             tried = self._try(stronger, with_unreached=False) if number < _MAX_INPUTS else None
             if tried is None or self._find_lost(tried):
-                milder.append(_label(region, parts))
+                self._milder.add(number)
             else:
                 run, levels = tried, stronger
-        if milder:
-            self._left_out[f"the strongest fresh values of {', '.join(milder)}", ""] = _NO_NUMBERS
         return run
 
     @property
@@ -277,35 +251,41 @@ class FreshInputs:
     def _strongest_levels(self) -> list[Perturbation]:
         return [self._strongest] * len(self._inputs)
 
-    def _find_kept_outcome(self, trial: Trial) -> ReplayOutcome | None:
-        kept = self._baselines.find_kept(trial)
-        return None if kept is None else kept.outcome
-
     def _find_levels(
-        self, find_outcome: Callable[[Trial], ReplayOutcome | None]
+        self, find_replay: Callable[[Trial], BaselineReplay | None]
     ) -> list[Perturbation] | None:
-        """Find the strongest fresh values of each region by itself from which the captured kernel completes.
+        """Find the strongest fresh values of each region by itself that the captured kernel bears.
 
-        The seed is always the same, so that later verdicts find these replays. None if one of them is not
-        known.
+        From these it completes, and no output loses its numbers. The seed is always the same, so that later
+        verdicts find these replays. None if one of them is not known.
         """
         order = list(FRESH)
         levels: list[Perturbation] = []
         slow_trials = 0
-        for region, parts in self._inputs[:_MAX_INPUTS]:
+        for number, (region, parts) in enumerate(self._inputs[:_MAX_INPUTS]):
             borne = order[-1]
             for level in order[order.index(self._strongest) : -1]:
                 if slow_trials >= _MAX_SLOW_TRIALS:
                     break
-                outcome = find_outcome(Trial(region, level, parts))
-                if outcome is None:
+                if level is Perturbation.FRESH_NEAR and all(part.element_type for part in parts):
+                    continue  # the same as floats alone
+                replay = find_replay(Trial(region, level, parts))
+                if replay is None:
                     return None
-                if outcome is ReplayOutcome.COMPLETED:
-                    borne = level
-                    break
-                slow_trials += outcome is ReplayOutcome.TIMED_OUT
+                if replay.outcome is ReplayOutcome.COMPLETED:
+                    if not self._has_lost(replay):
+                        borne = level
+                        break
+                    self._milder.add(number)
+                slow_trials += replay.outcome is ReplayOutcome.TIMED_OUT
             levels.append(borne)
         return levels + [Perturbation.FRESH_FLOATS] * (len(self._inputs) - len(levels))
+
+    def _has_lost(self, replay: BaselineReplay) -> bool:
+        before = {}
+        if replay.changed_region is not None and replay.pre_state is not None:
+            before = {replay.changed_region: replay.pre_state}
+        return bool(find_lost_outputs(self._store, self._inputs, before, replay.changed))
 
     def _try_with_and_without(self, levels: Sequence[Perturbation]) -> tuple[BaselineRun, bool] | None:
         """Try a state with memory that no known pointer leads to perturbed, too, then one without."""
@@ -338,10 +318,6 @@ class FreshInputs:
                 *trials, *(self._beside or ()) if with_unreached else ()
             )
         return self._starts[key]
-
-
-def _label(region: Region, parts: Sequence[Span]) -> str:
-    return ", ".join(part.label for part in parts if part.label) or f"region {region.base_address:#x}"
 
 
 def _name(start: Start) -> tuple[object, ...]:

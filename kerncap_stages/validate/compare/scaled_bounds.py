@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kerncap_stages.digest import MemoryRef
-    from kerncap_stages.store import Store
-    from kerncap_stages.validate.arguments import Span
-
     Bytes = npt.NDArray[np.uint8]
 
 
@@ -86,28 +82,3 @@ def _find_largest(before: Bytes, after: Bytes, dtype: np.dtype[Any]) -> float:
     changed = (before[:end] != after[:end]).reshape(-1, dtype.itemsize).any(axis=1)
     values = after[:end].view(dtype)[changed].astype(np.float64)
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-
-
-def writes_no_number(before: Bytes, after: Bytes, element_type: str | None) -> bool:
-    """Whether all that a kernel wrote in an output are NaNs and infinities. Each: uint8[size_bytes]."""
-    if element_type not in FLOAT_TYPES:
-        return False
-    dtype = find_dtype(element_type)
-    end = after.size // dtype.itemsize * dtype.itemsize
-    changed = (before[:end] != after[:end]).reshape(-1, dtype.itemsize).any(axis=1)
-    with np.errstate(invalid="ignore"):
-        values = after[:end].view(dtype)[changed].astype(np.float64)
-    return bool(values.size) and not np.isfinite(values).any()
-
-
-def count_special(store: Store, memory: MemoryRef, parts: Sequence[Span]) -> int:
-    """Count the NaNs and infinities in the floats of a memory. ``parts``: the types of its elements."""
-    found = 0
-    for part in parts:
-        if part.element_type in FLOAT_TYPES:
-            dtype = find_dtype(part.element_type)
-            content = store.read_memory(memory.digest)[part.start : part.end]
-            values = content[: content.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            with np.errstate(invalid="ignore"):
-                found += int(np.count_nonzero(~np.isfinite(values.astype(np.float64))))
-    return found

@@ -59,6 +59,9 @@ class Freshness(StrEnum):
     # Numbers change places. Floats change by an eighth at most, and are never larger than the largest
     # captured one.
     IN_DISTRIBUTION = "in_distribution"
+    # As FLOATS; of elements of unknown type, the lowest bits of bytes change: records of several types, as
+    # blocks of quantised numbers with their scales, stay near what they were.
+    NEAR = "near"
     # Floats only: integers and elements of unknown type may be indices, sizes or flags.
     FLOATS = "floats"
 
@@ -245,6 +248,8 @@ def _freshen_elements(
         return _freshen_floats(_permute(values, generator), element_type, freshness, generator)
     if freshness is Freshness.FLOATS:
         return values
+    if freshness is Freshness.NEAR:
+        return values if element_type is not None else _change_lowest_bits(values, generator)
     if freshness is Freshness.IN_DISTRIBUTION:
         return _permute(values, generator)
     moved = _permute(values, generator)
@@ -258,10 +263,14 @@ def _freshen_elements(
         moved[choice == 2] = 0
         fresh: Words = np.where(choice == 0, numbers, moved)
         return fresh
-    if element_type is None:
-        # The lowest bit of each byte: a float of any type stays finite unless it is very large.
-        moved ^= generator.integers(0, 1 << 32, moved.size, np.uint32) & np.uint32(0x01010101)
-    return moved
+    return moved if element_type is not None else _change_lowest_bits(moved, generator)
+
+
+def _change_lowest_bits(values: Words, generator: np.random.Generator) -> Words:
+    """Change the lowest bits of half of all bytes: floats of any type stay finite unless very large."""
+    bits = generator.integers(0, 1 << 32, values.size, np.uint32) & np.uint32(0x01010101)
+    changed: Words = values ^ bits
+    return changed
 
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:

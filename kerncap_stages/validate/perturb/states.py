@@ -66,6 +66,7 @@ class Perturbation(StrEnum):
     # Fresh values from a seed, see Freshness.
     FRESH_ANY = "fresh_any"
     FRESH_IN_DISTRIBUTION = "fresh_in_distribution"
+    FRESH_NEAR = "fresh_near"
     FRESH_FLOATS = "fresh_floats"
 
 
@@ -93,6 +94,7 @@ _OF_VARIABLES = frozenset(of_variables for _, of_variables in LIGHT_PAIRS)
 FRESH = {
     Perturbation.FRESH_ANY: Freshness.ANY,
     Perturbation.FRESH_IN_DISTRIBUTION: Freshness.IN_DISTRIBUTION,
+    Perturbation.FRESH_NEAR: Freshness.NEAR,
     Perturbation.FRESH_FLOATS: Freshness.FLOATS,
 }
 

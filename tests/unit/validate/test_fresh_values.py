@@ -277,6 +277,19 @@ def test_words_that_look_like_small_integers_change_as_integers():
     assert sorted(fresh(values, None, Freshness.IN_DISTRIBUTION)) == list(values)
 
 
+def test_records_of_unknown_types_stay_near():
+    """A scale of 16 bits and two numbers of 8 bits, as in blocks of quantised numbers."""
+    records = np.zeros(5000, [("scale", np.float16), ("numbers", np.int8, 2)])
+    records["scale"] = np.linspace(0.5, 8, 5000)
+    records["numbers"] = np.random.default_rng(0).integers(-100, 100, (5000, 2))
+    made = fresh(records, None, Freshness.NEAR)
+    assert np.abs(made["scale"] / records["scale"] - 1).max() < 0.4
+    assert np.abs(made["numbers"].astype(int) - records["numbers"]).max() == 1
+    assert (made != records).mean() > 0.9
+    numbers = np.arange(5000, dtype=np.int32)
+    assert (fresh(numbers, "int32", Freshness.NEAR) == numbers).all()
+
+
 def test_words_that_look_like_floats_change_as_floats():
     values = np.linspace(1, 100, 5000).astype(np.float32)
     made = fresh(values, None, Freshness.ANY)

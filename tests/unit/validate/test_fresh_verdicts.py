@@ -171,6 +171,18 @@ def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
         )
 
 
+def test_later_verdicts_know_which_values_cost_outputs_their_numbers(store):
+    bench = Bench(store, sum_roots, sum_roots, before=START)
+    bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
+    said = bench.judge(seed=1).reasons
+    # Five states with the strongest values; two kinds of values by themselves; five states with milder ones.
+    assert bench.fresh == 12
+    bench.keep()
+    bench.fresh = 0
+    assert bench.judge(seed=2).reasons == said
+    assert bench.fresh == 5
+
+
 def sum_if_known(values):
     """From anything but the captured state all of it becomes NaN."""
     values[:] = values.sum() if (values == START).all() else np.float32(np.nan)
