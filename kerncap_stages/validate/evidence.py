@@ -11,6 +11,7 @@ from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
 from kerncap_stages.validate.compare.scaled_bounds import (
+    find_closeness,
     find_rounding,
     grow_tolerance,
     limit_rounding,
@@ -19,7 +20,7 @@ from kerncap_stages.validate.compare.scaled_bounds import (
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, Judgement, PartVerdict
 from kerncap_stages.validate.perturb.expectation import leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
-from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, guess_float
+from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, find_type
 from kerncap_stages.validate.perturb.own_ranges import cut_at_ranges, differ_as_sums, find_float_ranges
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.explorer import Explorer
     from kerncap_stages.validate.perturb.expectation import Expectation
     from kerncap_stages.validate.perturb.start import Start
-    from kerncap_stages.validate.precision.measure import Precision
     from kerncap_stages.validate.replayer import Run
 
 # How many times the largest difference between replays of the captured kernel a variant may be away from it.
@@ -79,6 +79,8 @@ class Comparison:
                 if (base, part.start) not in wanted.nondeterministic:
                     bounds = self._choose_bounds(wanted, region, expected, part)
                     found = self._compare_part(region, states, part, bounds)
+                    if wanted.guesses and found.passed and (base, part.start) not in wanted.own:
+                        found = self._find_small(region, states, part, found)
                     verdict = PartVerdict(region, part, found, wanted.perturbed_base)
                     judgement = self._add_part(judgement, verdict, states)
                     if not wanted.start.is_perturbed and not found.difference.passed:
@@ -190,12 +192,13 @@ class Comparison:
         for whole in self._explorer.find_parts(region):
             for part in cut_at_ranges(whole, wanted.varying.get((region.base_address, whole.start), ())):
                 kind = part.element_type
-                are_alike = differ_as_floats if kind is None else differ_as_sums
-                if kind is None and wanted.guesses and captured is not None:
-                    kind = guess_float(*self._read(part, captured))
-                if kind is not None and whole.element_type is None:
+                are_alike = differ_as_floats if kind == whole.element_type else differ_as_sums
+                if wanted.guesses and captured is not None:
+                    kind = find_type(kind, *self._read(part, captured))
+                if kind is not None and kind != whole.element_type:
                     outputs = self._read(part, states.expected, states.actual)
-                    yield replace(part, element_type=kind if are_alike(kind, *outputs) else None)
+                    is_alike = are_alike(kind, *outputs)
+                    yield replace(part, element_type=kind if is_alike else whole.element_type)
                 else:
                     yield part
 
@@ -223,6 +226,8 @@ class Comparison:
         bounds = wanted.bounds
         if bounds == _ROUNDING:
             bounds = limit_rounding(_ROUNDING, part.element_type)
+            if bounds.is_exact:
+                return bounds
         captured = self._find_captured(region.base_address)
         now, first, *others = (
             [*self._read(part, *(state for state in pair if state is not None))]
@@ -259,6 +264,16 @@ class Comparison:
                 known = replace(states, witness=witness)
                 found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
         return found
+
+    def _find_small(
+        self, region: Region, states: States, part: Span, found: RegionDifference
+    ) -> RegionDifference:
+        """Return how elements are wrong that the largest one hides; ``found`` if few are."""
+        near, share = find_closeness(part.element_type)
+        if near.is_exact:
+            return found
+        close = self._compare_part(region, states, part, near)
+        return close if close.difference.failing > share * close.difference.elements else found
 
     def _find_rounding(self, states: States, part: Span) -> float:
         """Return by how much floats may differ if only the order of rounded operations is another."""
@@ -300,33 +315,6 @@ class Comparison:
             self._store, self._capture, self._arguments, states.expected, states.actual, window
         )
         return [] if why is None else [why]
-
-
-def judge_precision(
-    precision: Precision,
-    judgement: Judgement,
-    wanted: Expectation,
-    run: Run,
-    replay_again: Callable[[], Run] | None = None,
-) -> Judgement:
-    """Fail a variant that is less exact than the captured kernel, if there is a reference to measure both by.
-
-    replay_again: replays the captured kernel from the same state. Raises what ``Precision.measure`` raises.
-    """
-
-    def list_again() -> list[Mapping[int, MemoryRef]]:
-        again = run if replay_again is None else replay_again()
-        return [again.outputs, *again.differing]
-
-    measured = precision.measure(
-        wanted.start,
-        wanted.expected,
-        (run.outputs, *run.differing),
-        None if replay_again is None else list_again,
-    )
-    judgement = replace(judgement, precision=(*judgement.precision, *measured.outputs))
-    judgement = judgement.note(*measured.notes)
-    return judgement.fail(*(why for output in measured.outputs for why in output.explain_failure()))
 
 
 def find_golden(capture: Capture) -> dict[int, MemoryRef] | None:

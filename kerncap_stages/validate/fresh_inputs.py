@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
-from kerncap_stages.validate.perturb.lost_numbers import count_special, find_lost_outputs, label_region
+from kerncap_stages.validate.perturb.left_out import DOES_NOT_COMPLETE, LeftOut
+from kerncap_stages.validate.perturb.lost_numbers import (
+    count_special,
+    find_lost_outputs,
+    has_floats,
+    label_region,
+)
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
 if TYPE_CHECKING:
@@ -22,15 +28,6 @@ if TYPE_CHECKING:
 
 # So many inputs are tried by themselves; of further ones only floats change.
 _MAX_INPUTS = 16
-_NO_NUMBERS = "gives NaN and infinity alone"
-# What the states try, for people.
-_TRIES = {
-    Variety.ALL: "fresh values of the inputs",
-    Variety.FEW: "fresh values of a few elements",
-    Variety.FEW_OTHERS: "fresh values of a few other elements",
-    Variety.MIRRORED: "other signs in the inputs",
-    Variety.ZEROS: "more zeros in the inputs",
-}
 # After this many trials that did not end in time, only floats change.
 _MAX_SLOW_TRIALS = 2
 
@@ -70,9 +67,12 @@ class FreshInputs:
         self._was_sought = False
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
+        self._calmer: dict[
+            object, Start
+        ] = {}  # what was found to be tried instead of such a state, by its key
         self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
-        self._milder: set[int] = set()  # numbers of inputs whose strongest values cost outputs their numbers
-        self._left_out: dict[tuple[str, str], str] = {}  # what is not tried, and where: what happens then
+        self._milder: dict[int, str] = {}  # why an input has not its strongest values, by its number
+        self.left_out = LeftOut()  # what is not tried
 
     @property
     def found(self) -> BaselineRun | None:
@@ -115,7 +115,7 @@ class FreshInputs:
             states = start.pre_states
             captured = tuple(trial.region.pre for trial in start.trials if trial.is_fresh)
             found: dict[tuple[object, ...], Start | None] = {captured: None, _name(start): None}
-            for variety in (Variety.FEW, Variety.FEW_OTHERS, Variety.MIRRORED, Variety.ZEROS):
+            for variety in (each for each in Variety if each is not Variety.ALL):
                 trials = (
                     replace(trial, variety=variety, all_fresh=states[trial.region.base_address])
                     for trial in start.trials
@@ -125,11 +125,8 @@ class FreshInputs:
                 found.setdefault(_name(other), other)
             self._others[start.key] = [other for other in found.values() if other is not None]
         # A variant is not run from those that the captured kernel is known not to bear.
-        return [
-            other
-            for other in self._others[start.key]
-            if other.key not in self._runs or self._runs[other.key].completed
-        ]
+        chosen = [self._calmer.get(other.key, other) for other in self._others[start.key]]
+        return [each for each in chosen if each.key not in self._runs or self._runs[each.key].completed]
 
     def find_others(self) -> Iterator[BaselineRun]:
         """Yield replays of the captured kernel from the states of ``choose_others`` that it bears."""
@@ -139,20 +136,37 @@ class FreshInputs:
         if found[0].start.key not in self._others:
             self._begin(self.choose_others(found[0].start))
         for start in self.choose_others(found[0].start):
-            if start.key not in self._runs:
-                self._runs[start.key] = self._baselines.run_once(start)
-            run = self._runs[start.key]
+            run = self._run_calmly(start)
             if not run.completed:
-                self._left_out[_TRIES[start.variety or Variety.ALL], ""] = "does not complete"
+                self.left_out.note(start.variety, DOES_NOT_COMPLETE)
             elif self._shows_something(run, found[0]):
                 yield run
 
-    def explain_left_out(self) -> list[str]:
-        """Explain which states were not tried, or not for all outputs."""
-        return [
-            f"{what} were not tried{where}: the captured kernel {why} then"
-            for (what, where), why in self._left_out.items()
-        ]
+    def _run_calmly(self, start: Start) -> BaselineRun:
+        """Replay from another state; where other signs tell little, from the same with captured integers.
+
+        A flag or a count among them may decide whether the kernel does anything.
+        """
+        run = self._run_other(start)
+        if start.variety is Variety.SIGNS and start.key not in self._calmer:
+            self._calmer[start.key] = start
+            if not run.completed or self._find_lost(run):
+                trials = [
+                    trial
+                    for trial in start.trials
+                    if not trial.is_fresh or has_floats(self._store, trial.region, trial.parts)
+                ]
+                if any(trial.is_fresh for trial in trials) and len(trials) < len(start.trials):
+                    calmer = self._baselines.start_from(*trials)
+                    other = self._run_other(calmer)
+                    if other.completed and not self._find_lost(other):
+                        self._calmer[start.key] = calmer
+        return self._run_other(self._calmer.get(start.key, start))
+
+    def _run_other(self, start: Start) -> BaselineRun:
+        if start.key not in self._runs:
+            self._runs[start.key] = self._baselines.run_once(start)
+        return self._runs[start.key]
 
     def _shows_something(self, run: BaselineRun, usual: BaselineRun) -> bool:
         """Whether a variant can be judged from a state. If it cannot, or not for all outputs, note why."""
@@ -163,21 +177,22 @@ class FreshInputs:
     def _find_whether_it_shows(self, run: BaselineRun, usual: BaselineRun) -> bool:
         variety = run.start.variety or Variety.ALL
         if variety in OTHER_SIGNS and self._has_more_special(run, usual):
-            self._left_out[_TRIES[variety], ""] = "gives more NaNs or infinities"
+            self.left_out.note(variety, "gives more NaNs or infinities")
             return False
         return not self._note_lost(run, variety)
 
     def _note_lost(self, run: BaselineRun, variety: Variety) -> bool:
-        """Note which outputs show nothing; whether none does."""
+        """Note which outputs tell little; whether all do."""
         lost = self._find_lost(run)
         if not lost:
             return False
-        shows_nothing = len(lost) == len(run.changed)
-        where = "" if shows_nothing else f" for {', '.join(lost)}"
-        self._left_out[_TRIES[variety], where] = _NO_NUMBERS
-        return shows_nothing
+        tells_nothing = run.changed.keys() <= {
+            region.base_address for region, parts in self._inputs if label_region(region, parts) in lost
+        }
+        self.left_out.note_outputs(variety, lost, tells_nothing=tells_nothing)
+        return tells_nothing
 
-    def _find_lost(self, run: BaselineRun) -> list[str]:
+    def _find_lost(self, run: BaselineRun) -> dict[str, str]:
         return find_lost_outputs(self._store, self._inputs, run.start.pre_states, run.changed)
 
     def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:
@@ -205,9 +220,9 @@ class FreshInputs:
             found = self._try_milder(found, levels)
         if found is None or self._note_lost(found[0], Variety.ALL):
             return None
-        if self._milder:
-            milder = ", ".join(label_region(*self._inputs[number]) for number in sorted(self._milder))
-            self._left_out[f"the strongest fresh values of {milder}", ""] = _NO_NUMBERS
+        self.left_out.note_strongest(
+            {label_region(*self._inputs[number]): why for number, why in sorted(self._milder.items())}
+        )
         return found
 
     def _try_milder(
@@ -235,8 +250,9 @@ class FreshInputs:
                 continue
             stronger = [*levels[:number], strongest[number], *levels[number + 1 :]]
             tried = self._try(stronger, with_unreached=False) if number < _MAX_INPUTS else None
-            if tried is None or self._find_lost(tried):
-                self._milder.add(number)
+            lost = {} if tried is None else self._find_lost(tried)
+            if tried is None or lost:
+                self._milder[number] = next(iter(lost.values()), DOES_NOT_COMPLETE)
             else:
                 run, levels = tried, stronger
         return run
@@ -273,19 +289,20 @@ class FreshInputs:
                 if replay is None:
                     return None
                 if replay.outcome is ReplayOutcome.COMPLETED:
-                    if not self._has_lost(replay):
+                    lost = self._find_lost_kept(replay)
+                    if not lost:
                         borne = level
                         break
-                    self._milder.add(number)
+                    self._milder[number] = next(iter(lost.values()))
                 slow_trials += replay.outcome is ReplayOutcome.TIMED_OUT
             levels.append(borne)
         return levels + [Perturbation.FRESH_FLOATS] * (len(self._inputs) - len(levels))
 
-    def _has_lost(self, replay: BaselineReplay) -> bool:
+    def _find_lost_kept(self, replay: BaselineReplay) -> dict[str, str]:
         before = {}
         if replay.changed_region is not None and replay.pre_state is not None:
             before = {replay.changed_region: replay.pre_state}
-        return bool(find_lost_outputs(self._store, self._inputs, before, replay.changed))
+        return find_lost_outputs(self._store, self._inputs, before, replay.changed)
 
     def _try_with_and_without(self, levels: Sequence[Perturbation]) -> tuple[BaselineRun, bool] | None:
         """Try a state with memory that no known pointer leads to perturbed, too, then one without."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, find_golden, judge_precision
+from kerncap_stages.validate.evidence import Comparison, find_golden
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
@@ -54,6 +54,7 @@ from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.fresh import Variety
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
+from kerncap_stages.validate.precision.judging import judge_precision
 from kerncap_stages.validate.precision.measure import Precision
 from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 
@@ -253,7 +254,7 @@ class Judge:
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)
         if found is None:
-            why = (self._explorer.fresh.explain_left_out() or [NOT_FRESH]) if inputs else []
+            why = (self._explorer.fresh.left_out.explain() or [NOT_FRESH]) if inputs else []
             return judgement.note(*why) if judgement.passed else judgement
         baseline, _ = found
         kept = [
@@ -266,7 +267,7 @@ class Judge:
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
         if judgement.passed:
-            judgement = judgement.note(*self._explorer.fresh.explain_left_out())
+            judgement = judgement.note(*self._explorer.fresh.left_out.explain())
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:
             judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement

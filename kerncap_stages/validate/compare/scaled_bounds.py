@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _ROUNDING_ULP = 8
 _LEAST_ROUNDING = 2.0**-12
 _MOST_ROUNDING = 2.0**-6
+_FEW_NEAR_ZERO = 0.01
 _ROUNDED_TYPES = ("fp64", "fp32", "fp16", "bf16")  # an fp8 number is an eighth away from the next
 
 
@@ -36,11 +37,28 @@ def find_rounding(element_type: str | None) -> Bounds:
 
 
 def limit_rounding(bounds: Bounds, element_type: str | None) -> Bounds:
-    """Return bounds in ULP that are no wider than the order of operations explains: bf16 has 2 ULP of 16."""
-    if bounds.ulp is None or element_type not in _ROUNDED_TYPES:
+    """Return bounds in ULP that are no wider than the order of operations explains: bf16 has 2 ULP of 16.
+
+    What is no such float does not round: integers must be the same, and 8-bit floats.
+    """
+    if bounds.ulp is None:
         return bounds
+    if element_type not in _ROUNDED_TYPES:
+        return Bounds()
     epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
     return replace(bounds, ulp=min(bounds.ulp, int(_MOST_ROUNDING / epsilon)))
+
+
+def find_closeness(element_type: str | None) -> tuple[Bounds, float]:
+    """Return how far elements may be from the right ones, by their own sizes, if sums have another order.
+
+    Second: the share of elements that may be further away. Few are near zero, where sums cancel each other.
+    Without it a few huge elements would hide all others.
+    """
+    if element_type not in _ROUNDED_TYPES:
+        return Bounds(), 0.0
+    epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+    return Bounds(rtol=epsilon**0.5), max(_FEW_NEAR_ZERO, 4.0 * epsilon**0.5)
 
 
 def scale_bounds(bounds: Bounds, written: Sequence[tuple[Bytes, ...]], element_type: str | None) -> Bounds:

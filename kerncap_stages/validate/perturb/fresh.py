@@ -15,7 +15,8 @@ import numpy as np
 
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
-from kerncap_stages.validate.perturb.guessed_types import guess_float, guess_integer
+from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
+from kerncap_stages.validate.perturb.moving import permute
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
@@ -32,13 +33,9 @@ if TYPE_CHECKING:
 _SLAB = 1 << 20  # elements that change places with each other
 _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 _ONE_ZERO_OF = 4  # elements, where some become zero
+_FLAGS = "flags"  # bytes that are 0 or 1
+_ONE_FLAG_OF = 4  # flags, where some change
 _WORD_BYTES = 8  # size of an address
-# Of a slab that is mostly runs of so many equal elements, as an allocation that is larger than what it holds,
-# few elements of runs change places: one for four others, but enough that a single other one moves.
-_RUN = 64
-_MOSTLY = 0.75
-_OTHERS_FOR_ONE_OF_A_RUN = 4
-_LEAST_OF_RUNS = 16
 # The integer of each float's size, how many bits its mantissa has, and how many of those change. What stays
 # is enough that a float changes by an eighth at most.
 _FLOATS: dict[str, tuple[type[np.unsignedinteger], int, int]] = {
@@ -54,7 +51,8 @@ class Freshness(StrEnum):
     """How far values change."""
 
     # As IN_DISTRIBUTION; besides, half of the floats change their sign. Of eight integers one becomes any
-    # number, one gets another highest bit, and one becomes zero. Floats that are all zero become any below 1.
+    # number, one gets another highest bit, and one becomes zero; flags in bytes stay 0 or 1. Floats that are
+    # all zero become any below 1.
     ANY = "any"
     # Numbers change places. Floats change by an eighth at most, and are never larger than the largest
     # captured one.
@@ -72,16 +70,18 @@ class Variety(StrEnum):
     ALL = "all"  # all elements have fresh values
     FEW = "few"  # a few elements have those of ALL, the others are as captured
     FEW_OTHERS = "few_others"  # as FEW, of other elements: FEW may change a word that a variant looks at
-    # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do. Half of
-    # the integers of ANY become any number.
+    # The captured values with other signs: of ANY all floats have the opposite one, of other floats half of
+    # them. Integers of ANY become any number, of the opposite sign, unless there are only two different ones,
+    # as of flags.
+    SIGNS = "signs"
+    # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do.
     MIRRORED = "mirrored"
     # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
-    # floats that are not of ANY, those change their sign that do not in MIRRORED. The other integers of ANY
-    # become any number.
+    # floats that are not of ANY, those change their sign that do not in MIRRORED.
     ZEROS = "zeros"
 
 
-OTHER_SIGNS = frozenset({Variety.MIRRORED, Variety.ZEROS})
+OTHER_SIGNS = frozenset({Variety.SIGNS, Variety.MIRRORED, Variety.ZEROS})
 
 
 def freshen(
@@ -119,10 +119,10 @@ def _freshen_part(
 ) -> None:
     changes_signs = variety in OTHER_SIGNS
     kind = part.element_type
-    if kind is None and (freshness is Freshness.ANY or changes_signs):
-        kind = guess_float(content[part.start : part.end])
-    if kind is None and freshness is Freshness.ANY:
-        kind = guess_integer(content[part.start : part.end])
+    if freshness is Freshness.ANY or (changes_signs and kind is None):
+        kind = find_type(kind, content[part.start : part.end])
+    if freshness is Freshness.ANY:
+        kind = _find_integers(kind, content[part.start : part.end])
     word = _choose_word(kind)
     size = np.dtype(word).itemsize
     end = part.start + (min(part.end, content.size) - part.start) // size * size
@@ -143,18 +143,32 @@ def _freshen_part(
             free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
         values = elements[free]
         # Of each slab's own, as slabs come in any order; and a variety's own, whether ALL is known or not.
-        if known is None:
+        if variety is Variety.SIGNS:
+            made = values
+        elif known is None:
             made = make(values, kind, freshness, np.random.Generator(np.random.PCG64([seed, low])))
         else:
             made = known[low:high].view(word)[free]
         generator = np.random.Generator(np.random.PCG64([seed, low, 1]))
         if variety in (Variety.FEW, Variety.FEW_OTHERS):
             made = _choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
+        elif variety is Variety.SIGNS:
+            made = _flip_signs(values, kind, freshness, generator)
         elif changes_signs:
             made = _change_signs(values, made, kind, freshness, generator, variety)
         elements[free] = made
 
     for_each_slab(freshen_slab, part.start, end, _SLAB * size)
+
+
+def _find_integers(element_type: str | None, content: Bytes) -> str | None:
+    """Return the type of what are small integers or flags, else the given one. Flags stay 0 or 1.
+
+    No compiler expects another number in a ``bool``.
+    """
+    if element_type is None:
+        return guess_integer(content)
+    return _FLAGS if element_type in ("int8", "uint8") and content.max(initial=0) <= 1 else element_type
 
 
 def _change_signs(
@@ -167,19 +181,13 @@ def _change_signs(
 ) -> Words:
     """Return the fresh values with the signs, and the zeros, of a variety. ``values``: the captured ones."""
     is_mirrored, is_any = variety is Variety.MIRRORED, freshness is Freshness.ANY
+    if element_type not in _FLOATS:
+        is_signed = element_type in INTEGER_TYPES and element_type.startswith("int")
+        return -made if is_mirrored and is_any and is_signed else made
     word = values.dtype.type
     sign = word(1 << (8 * values.itemsize - 1))
-    flips = (generator.integers(0, 2, values.size, np.uint8) == 0) == is_mirrored
-    if element_type not in _FLOATS:
-        if not is_any or element_type not in INTEGER_TYPES:
-            return made
-        others = -made if is_mirrored and element_type.startswith("int") else made
-        # Of the opposite sign, as the others: that alone may be what a variant gets wrong.
-        sizes = generator.integers(0, sign, values.size, word)
-        fresh: Words = np.where(flips, sizes | ~made & sign, others)
-        return fresh
-    if is_any:
-        flips = np.full(values.size, is_mirrored)
+    flips = generator.integers(0, 2, values.size, np.uint8) == 0
+    flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
     is_zero = made & ~sign == 0
     changed = np.where(flips & ~is_zero, made ^ sign, made)
     # Zeros that came to where a number was would hide its sign, so these two states have numbers of opposite
@@ -194,6 +202,27 @@ def _change_signs(
     if numbers.size:
         changed[holes] = others ^ sign if is_mirrored else others
     return changed
+
+
+def _flip_signs(
+    values: Words, element_type: str | None, freshness: Freshness, generator: np.random.Generator
+) -> Words:
+    """Return the captured values with other signs, and with other integers, but flags."""
+    word, is_any = values.dtype.type, freshness is Freshness.ANY
+    sign = word(1 << (8 * values.itemsize - 1))
+    fresh = values
+    if element_type in _FLOATS:
+        flips = _find_usual(values, element_type)
+        if not is_any:
+            flips &= generator.integers(0, 2, values.size, np.uint8) == 0
+        fresh = np.where(flips, values ^ sign, values)
+    elif is_any and element_type in INTEGER_TYPES and not _are_two_values(values):
+        fresh = generator.integers(0, sign, values.size, word) | ~values & sign
+    return fresh
+
+
+def _are_two_values(values: Words) -> bool:
+    return not values.size or bool(((values == values.min()) | (values == values.max())).all())
 
 
 def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
@@ -245,14 +274,14 @@ def _freshen_elements(
 ) -> Words:
     """Return fresh values for elements of one type, as many as ``values``."""
     if element_type in _FLOATS:
-        return _freshen_floats(_permute(values, generator), element_type, freshness, generator)
+        return _freshen_floats(permute(values, generator), element_type, freshness, generator)
     if freshness is Freshness.FLOATS:
         return values
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)
     if freshness is Freshness.IN_DISTRIBUTION:
-        return _permute(values, generator)
-    moved = _permute(values, generator)
+        return permute(values, generator)
+    moved = permute(values, generator)
     word = values.dtype.type
     if element_type in INTEGER_TYPES:
         numbers = generator.integers(0, np.iinfo(word).max, moved.size, word, endpoint=True)
@@ -263,6 +292,10 @@ def _freshen_elements(
         moved[choice == 2] = 0
         fresh: Words = np.where(choice == 0, numbers, moved)
         return fresh
+    if element_type == _FLAGS:
+        moved[generator.integers(0, _ONE_FLAG_OF if moved.size > 1 else 1, moved.size, np.uint8) == 0] ^= (
+            word(1)
+        )
     return moved if element_type is not None else _change_lowest_bits(moved, generator)
 
 
@@ -281,34 +314,6 @@ def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.r
     signs = generator.integers(0, 2, values.size, word) << word(bits - 1)
     fresh: Words = half | signs | generator.integers(0, 1 << mantissa_bits, values.size, word)
     return fresh
-
-
-def _permute(values: Words, generator: np.random.Generator) -> Words:
-    """Return the values in other places; where most are alike, those that are not stay near each other.
-
-    Else the few numbers of a large allocation would be lost among its zeros, and a kernel would read zeros.
-    """
-    places = _find_moving(values, generator)
-    if places is None:
-        return generator.permutation(values)
-    moved = values.copy()
-    moved[places] = generator.permutation(values[places])
-    return moved
-
-
-def _find_moving(values: Words, generator: np.random.Generator) -> npt.NDArray[np.int64] | None:
-    """Find the places whose values change places with each other; None: all."""
-    equal = values[1:] == values[:-1]
-    if np.count_nonzero(equal) < _MOSTLY * values.size:
-        return None
-    begins = np.concatenate(([0], np.flatnonzero(~equal) + 1))
-    lengths = np.diff(np.append(begins, values.size))
-    in_run = np.repeat(lengths >= _RUN, lengths)
-    others, runs = np.flatnonzero(~in_run), np.flatnonzero(in_run)
-    if others.size == 0 or others.size > (1 - _MOSTLY) * values.size or runs.size < _LEAST_OF_RUNS:
-        return None
-    some = generator.choice(runs, max(_LEAST_OF_RUNS, others.size // _OTHERS_FOR_ONE_OF_A_RUN), replace=False)
-    return np.concatenate((others, some))
 
 
 def _freshen_floats(

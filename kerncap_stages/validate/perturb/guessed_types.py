@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -53,6 +55,16 @@ def guess_float(content: Bytes) -> str | None:
         if _are_mostly(_has_exponent(halves, 10, 5, 10)):
             return "fp16"
     return "fp32"
+
+
+def find_type(told: str | None, content: Bytes) -> str | None:
+    """Return the type of elements: what is told, but of integers that look like floats that type.
+
+    Programs keep bf16 in short integers, and load floats as vectors of integers, or by way of bytes.
+    """
+    if told is not None and told not in INTEGER_TYPES:
+        return told
+    return guess_float(content) or told
 
 
 def guess_integer(content: Bytes) -> str | None:

@@ -16,9 +16,10 @@ import numpy as np
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
-from kerncap_stages.validate.perturb.guessed_types import guess_float
+from kerncap_stages.validate.perturb.guessed_types import find_type
 from kerncap_stages.validate.perturb.patterns import (
     STRONG_UNIT,
     Golden,
@@ -202,13 +203,14 @@ def _guess_types(store: Store, trial: Trial) -> tuple[Span, ...]:
     Zeros that were there before tell nothing.
     """
     after = trial.region.post
-    if after is None or all(part.element_type is not None for part in trial.parts):
+    if after is None or all(part.element_type in FLOAT_TYPES for part in trial.parts):
         return trial.parts
     content = store.read_memory(after.digest)
+    is_any = trial.perturbation is Perturbation.FRESH_ANY
     return tuple(
-        part
-        if part.element_type is not None
-        else replace(part, element_type=guess_float(content[part.start : part.end]))
+        replace(part, element_type=find_type(part.element_type, content[part.start : part.end]))
+        if is_any or part.element_type is None
+        else part
         for part in trial.parts
     )
 

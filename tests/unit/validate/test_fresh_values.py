@@ -178,23 +178,65 @@ def test_old_zeros_of_outputs_alone_become_numbers_beside_more_zeros():
     assert fresh(values, "fp32", Freshness.ANY, variety=Variety.ZEROS, is_output=True).any()
 
 
+def test_signed_integers_are_negated_and_others_are_not():
+    for kind, dtype in (("int32", np.int32), ("uint32", np.uint32)):
+        made = make_each(np.arange(1, 1001, dtype=dtype), kind, Freshness.ANY)
+        wanted = -made[Variety.ALL] if kind == "int32" else made[Variety.ALL]
+        assert (made[Variety.MIRRORED] == wanted).all()
+        assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
+
+
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
-def test_each_integer_becomes_any_number_of_the_other_sign_in_one_of_two_states(kind):
-    highest = np.uint64(1 << 8 * np.dtype(kind).itemsize - 1)
-    made = make_each(np.arange(1, 5001).astype(kind), kind, Freshness.ANY)
-    mirrored = -made[Variety.ALL] if kind[0] == "i" else made[Variety.ALL]
-    alike = {
-        Variety.MIRRORED: made[Variety.MIRRORED] == mirrored,
-        Variety.ZEROS: made[Variety.ZEROS] == made[Variety.ALL],
-    }
-    for variety, is_alike in alike.items():
-        assert 0.4 < is_alike.mean() < 0.6
-        bits = made[variety].view(kind.replace("uint", "int").replace("int", "uint")).astype(np.uint64)
-        assert 0.45 < np.mean(bits[~is_alike] & (highest >> np.uint64(1)) != 0) < 0.55
-        changed = (made[variety][~is_alike] ^ made[Variety.ALL][~is_alike]).astype(np.int64).view(np.uint64)
-        assert (changed & highest != 0).all()
-    assert np.mean(alike[Variety.MIRRORED] & alike[Variety.ZEROS]) < 0.01
-    assert np.mean(~alike[Variety.MIRRORED] & ~alike[Variety.ZEROS]) < 0.01
+def test_each_integer_becomes_any_number_of_the_other_sign_in_one_state(kind):
+    bits = 8 * np.dtype(kind).itemsize
+    values = np.arange(5000).astype(kind)
+    made = fresh(values, kind, Freshness.ANY, variety=Variety.SIGNS)
+    unsigned = kind if kind[0] == "u" else f"u{kind}"
+    changed = (made ^ values).view(unsigned).astype(np.uint64) >> np.uint64(bits - 2)
+    assert (changed >= 2).all()
+    assert 0.45 < (changed & np.uint64(1)).mean() < 0.55
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint8"])
+def test_flags_keep_their_places_where_signs_change(kind):
+    values = (np.arange(5000) % 3 == 0).astype(kind)
+    assert (fresh(values, kind, Freshness.ANY, variety=Variety.SIGNS) == values).all()
+
+
+@pytest.mark.parametrize("variety", Variety)
+def test_flags_in_bytes_stay_flags(variety):
+    values = (np.arange(5000) % 3 == 0).astype(np.uint8)
+    made = fresh(values, "uint8", Freshness.ANY, variety=variety)
+    assert set(made) == {0, 1}
+    assert (made != values).any() or variety is Variety.SIGNS
+
+
+@pytest.mark.parametrize("element_type", TYPES)
+def test_floats_keep_their_places_and_sizes_where_signs_change(element_type):
+    values = np.linspace(1, 100, 5000).astype(TYPES[element_type])
+    values[:100] = 0
+    assert (fresh(values, element_type, Freshness.ANY, variety=Variety.SIGNS) == -values).all()
+    some = fresh(values, element_type, Freshness.IN_DISTRIBUTION, variety=Variety.SIGNS)
+    assert (np.abs(some) == values).all()
+    assert 0.4 < (some < 0).mean() < 0.6
+    zeros = np.zeros_like(values)
+    assert not fresh(zeros, element_type, Freshness.ANY, variety=Variety.SIGNS).any()
+
+
+def test_a_scalar_in_an_allocation_of_its_own_stays_where_it_is():
+    values = np.zeros(1024, np.float32)
+    values[0] = 2
+    for seed in range(10):
+        made = fresh(values, "fp32", Freshness.ANY, seed=seed)
+        assert 1.7 < abs(made[0]) <= 2
+        assert not made[1:].any()
+
+
+def test_short_integers_that_hold_brain_floats_change_as_floats():
+    values = (np.linspace(1, 100, 5000).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    made = fresh(values, "uint16", Freshness.ANY)
+    assert ((made & 0x7FFF) <= values.max()).all()
+    assert 0.4 < (made >> 15).mean() < 0.6
 
 
 @pytest.mark.parametrize("variety", [Variety.MIRRORED, Variety.ZEROS])
@@ -271,9 +313,9 @@ def test_small_integers_are_known_by_their_values(values, kind):
 
 def test_words_that_look_like_small_integers_change_as_integers():
     values = np.arange(1, 5001, dtype=np.int32)
-    for variety in (Variety.MIRRORED, Variety.ZEROS):
-        made = fresh(values, None, Freshness.ANY, variety=variety)
-        assert 0.4 < (np.abs(made.astype(np.int64)) > 1 << 20).mean() < 0.7
+    made = fresh(values, None, Freshness.ANY)
+    assert 0.15 < (np.abs(made.astype(np.int64)) > 1 << 20).mean() < 0.35
+    assert (fresh(values, None, Freshness.ANY, variety=Variety.SIGNS) < 0).all()
     assert sorted(fresh(values, None, Freshness.IN_DISTRIBUTION)) == list(values)
 
 

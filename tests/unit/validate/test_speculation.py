@@ -195,9 +195,9 @@ def test_fresh_values_come_in_the_process_of_the_first_run(store):
     assert bench.judge(seed=1).passed
     assert len(bench.in_turn) == 1
     states = set(bench.in_turn[0])
-    # A perturbed one, and with fresh values: all elements, few, few others, other signs, zeros.
-    assert len(states) == 6
-    assert len(bench.in_turn[0]) == 12
+    # A perturbed one, and with fresh values: all elements, few, few others, other signs in two, zeros.
+    assert len(states) == 7
+    assert len(bench.in_turn[0]) == 14
 
 
 @pytest.mark.parametrize("order", [None, 7])
