@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.compilers.cuda_tools import find_cuda_tool
-from kerncap_stages.pages.verdict import describe_start, draw_heat
+from kerncap_stages.pages.verdict import ONLY_STRAY, describe_start, draw_heat
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _make_region_line(region: RegionResult) -> str:
     text = f"  {'PASS' if region.passed else 'FAIL'}  {make_printable(region.name)}{describe_start(region)}: "
     if region.passed and not region.differing_size_bytes:
         return text + f"{region.compared_size_bytes} bytes identical"
+    if not region.passed and not region.elements_out_of_bounds:
+        return text + ONLY_STRAY
     if region.element_type.value == "bytes":
         text += f"{region.elements_out_of_bounds} of {region.elements} bytes differ"
     else:

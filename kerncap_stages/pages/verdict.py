@@ -174,13 +174,20 @@ def describe_start(region: RegionResult | View) -> str:
     return f", from a perturbed state{place}"
 
 
+# Of an output that fails without a wrong element.
+ONLY_STRAY = "nothing that the captured kernel writes differs"
+
+
 def _format_region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
     verdict = "pass" if region.passed else "FAIL"
     name = make_printable(region.name) + describe_start(region)
     kind = str(region.element_type)
     what = "bytes" if kind == "bytes" else f"{kind} elements"
     how = "" if exact or kind == "bytes" else " too much"
-    yield f"  {verdict} {name}: {region.elements_out_of_bounds} of {region.elements} {what} differ{how}"
+    if region.passed or region.elements_out_of_bounds:
+        yield f"  {verdict} {name}: {region.elements_out_of_bounds} of {region.elements} {what} differ{how}"
+    else:
+        yield f"  {verdict} {name}: {ONLY_STRAY}, but see STRAY"
     if region.worst is not None:
         worst = region.worst
         yield (

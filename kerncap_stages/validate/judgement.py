@@ -39,8 +39,8 @@ NOT_DETERMINISTIC = (
     "the captured kernel itself is not deterministic: floats may differ by 4 times what its own replays do"
 )
 NOT_EVERYWHERE = (
-    "some regions could not be perturbed everywhere: the captured kernel does not complete then, or they are "
-    "too large"
+    "some regions could not be perturbed everywhere: the captured kernel does not complete then, or leaves "
+    "perturbed values as they are, or they are too large"
 )
 
 

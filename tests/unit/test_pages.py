@@ -10,6 +10,7 @@ import manifest_examples as examples
 import pytest
 from rich.console import Console
 
+from kerncap_stages.compat.lines import make_region_lines
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ManifestUnreadable
 from kerncap_stages.manifests import View, dump, parse
@@ -20,7 +21,7 @@ from kerncap_stages.manifests.validation import Guard
 from kerncap_stages.pages import render
 from kerncap_stages.pages.kernel import format_slot_value
 from kerncap_stages.pages.parts import make_table
-from kerncap_stages.pages.verdict import format_tried
+from kerncap_stages.pages.verdict import format_lines, format_tried
 from kerncap_stages.text import formats
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"
@@ -251,3 +252,12 @@ def test_a_pass_says_in_one_line_what_was_tried(changes, line):
     assert format_tried(made) == line
     assert format_tried(View(json.loads(dump(made)))) == line
     assert line is None or len(line) <= 80
+
+
+def test_an_output_without_a_wrong_element_points_to_its_stray_writes():
+    made = examples.validation()
+    region = made.regions[0].model_copy(update={"passed": False, "elements_out_of_bounds": 0, "worst": None})
+    made = made.model_copy(update={"passed": False, "regions": (region,)})
+    said = next(line for line in format_lines(made) if "FAIL" in line)
+    assert said.endswith(": nothing that the captured kernel writes differs, but see STRAY")
+    assert "nothing that the captured kernel writes differs" in make_region_lines(made)[0]
