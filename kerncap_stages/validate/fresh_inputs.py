@@ -9,8 +9,8 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
 from kerncap_stages.validate.perturb.left_out import DOES_NOT_COMPLETE, LeftOut
 from kerncap_stages.validate.perturb.lost_numbers import (
+    OutputJudge,
     count_special,
-    find_lost_outputs,
     has_floats,
     label_region,
 )
@@ -61,6 +61,7 @@ class FreshInputs:
         self._is_exact = is_exact
         # With bounds values stay in distribution, so that rounding errors stay as the bounds assume.
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
+        self._outputs = OutputJudge(store, inputs)
         self._starts: dict[tuple[object, ...], Start] = {}
         self._failed_starts: set[object] = set()
         self._found: tuple[BaselineRun, bool] | None = None
@@ -193,7 +194,7 @@ class FreshInputs:
         return tells_nothing
 
     def _find_lost(self, run: BaselineRun) -> dict[str, str]:
-        return find_lost_outputs(self._store, self._inputs, run.start.pre_states, run.changed)
+        return self._outputs.find_lost(run.start.pre_states, run.changed)
 
     def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:
         """Whether outputs have more NaNs or infinities than with the captured signs.
@@ -302,7 +303,7 @@ class FreshInputs:
         before = {}
         if replay.changed_region is not None and replay.pre_state is not None:
             before = {replay.changed_region: replay.pre_state}
-        return find_lost_outputs(self._store, self._inputs, before, replay.changed)
+        return self._outputs.find_lost(before, replay.changed)
 
     def _try_with_and_without(self, levels: Sequence[Perturbation]) -> tuple[BaselineRun, bool] | None:
         """Try a state with memory that no known pointer leads to perturbed, too, then one without."""

@@ -16,7 +16,7 @@ import numpy as np
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
-from kerncap_stages.validate.perturb.moving import permute
+from kerncap_stages.validate.perturb.moving import lower_scalar, permute
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
@@ -279,9 +279,10 @@ def _freshen_elements(
         return values
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)
-    if freshness is Freshness.IN_DISTRIBUTION:
-        return permute(values, generator)
     moved = permute(values, generator)
+    is_scalar = element_type in INTEGER_TYPES and lower_scalar(values, moved, generator)
+    if freshness is Freshness.IN_DISTRIBUTION or is_scalar:
+        return moved
     word = values.dtype.type
     if element_type in INTEGER_TYPES:
         numbers = generator.integers(0, np.iinfo(word).max, moved.size, word, endpoint=True)

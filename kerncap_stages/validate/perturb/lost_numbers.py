@@ -5,6 +5,7 @@ A flag or a count among the inputs may make a kernel leave at once, or write the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from kerncap_stages.validate.compare.elements import find_dtype
 from kerncap_stages.validate.perturb.guessed_types import find_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -33,30 +34,72 @@ _FEWER = 4  # times fewer than in the capture
 _SAMPLE = 1 << 16  # elements
 
 
-def find_lost_outputs(
-    store: Store,
-    regions: Iterable[tuple[Region, Sequence[Span]]],
-    before: Mapping[int, MemoryRef],
-    changed: Mapping[int, MemoryRef],
-) -> dict[str, str]:
-    """Find the outputs that tell little now, and told more in the capture: why, by their names.
+@dataclass(frozen=True)
+class _Results:
+    """What a kernel left in a part: how many elements changed, how many of a sample of them are different."""
 
-    regions: with the parts whose elements have one type. before: states of regions before the captured kernel
-    ran, by base address, unless they were as captured. changed: the states after it of those that it changed.
-    """
-    found = {}
-    for region, parts in regions:
+    element_type: str | None
+    changed: int
+    different: int
+    has_numbers: bool  # not NaNs and infinities alone
+
+
+class OutputJudge:
+    """Judges whether outputs tell as much as in the capture."""
+
+    def __init__(self, store: Store, regions: Sequence[tuple[Region, Sequence[Span]]]) -> None:
+        """``regions``: with the parts whose elements have one type."""
+        self._store = store
+        self._regions = regions
+        self._captured: dict[int, list[_Results]] = {}  # by base address, of each part
+
+    def find_lost(self, before: Mapping[int, MemoryRef], changed: Mapping[int, MemoryRef]) -> dict[str, str]:
+        """Find the outputs that tell little now, and told more in the capture: why, by their names.
+
+        before: states of regions before the captured kernel ran, by base address, unless as captured.
+        changed: the states after it of those that it changed.
+        """
+        found = {}
+        for region, parts in self._regions:
+            base = region.base_address
+            if region.pre is not None and region.post is not None and region.post != region.pre:
+                pre, post = before.get(base, region.pre), changed.get(base)
+                why = LEAVES_ALONE if post is None else self._explain_loss(region, parts, pre, post)
+                if why is not None:
+                    found[label_region(region, parts)] = why
+        return found
+
+    def _explain_loss(
+        self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef
+    ) -> str | None:
+        """Return why a region tells little; None: a part tells enough, or none told more in the capture."""
+        before, after = (self._store.read_memory(state.digest) for state in (pre, post))
+        reasons = []
+        for part, then in zip(parts, self._find_captured(region, parts), strict=True):
+            if then.changed == 0:
+                continue  # no output
+            here = slice(part.start, part.end)
+            now = _count_results(before[here], after[here], then.element_type)
+            if now.changed == 0:
+                reasons.append(LEAVES_ALONE)
+            elif then.has_numbers and not now.has_numbers:
+                reasons.append(NO_NUMBERS)
+            elif now.changed < then.changed // _FEWER or now.different < then.different // _FEWER:
+                reasons.append(FEW_RESULTS)
+            else:
+                return None
+        return reasons[0] if reasons else None
+
+    def _find_captured(self, region: Region, parts: Sequence[Span]) -> list[_Results]:
         base = region.base_address
-        if region.pre is not None and region.post is not None and region.post != region.pre:
-            pre, post = before.get(base, region.pre), changed.get(base)
-            why = (
-                LEAVES_ALONE
-                if post is None
-                else _explain_loss(store, parts, pre, post, region.pre, region.post)
-            )
-            if why is not None:
-                found[label_region(region, parts)] = why
-    return found
+        if base not in self._captured and region.pre is not None and region.post is not None:
+            before, after = (self._store.read_memory(state.digest) for state in (region.pre, region.post))
+            pieces = [(before[part.start : part.end], after[part.start : part.end]) for part in parts]
+            self._captured[base] = [
+                _count_results(*piece, find_type(part.element_type, piece[1]))
+                for part, piece in zip(parts, pieces, strict=True)
+            ]
+        return self._captured[base]
 
 
 def label_region(region: Region, parts: Sequence[Span]) -> str:
@@ -77,50 +120,18 @@ def has_floats(store: Store, region: Region, parts: Sequence[Span]) -> bool:
     return False
 
 
-def _explain_loss(
-    store: Store, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef, *captured: MemoryRef
-) -> str | None:
-    """Return why a region tells little; None: a part tells enough, or none told more in the capture."""
-    states = [store.read_memory(state.digest) for state in (pre, post, *captured)]
-    reasons = []
-    for part in parts:
-        before, after, captured_before, captured_after = (state[part.start : part.end] for state in states)
-        kind = find_type(part.element_type, captured_after)
-        now = _count_results(before, after, kind)
-        then = _count_results(captured_before, captured_after, kind)
-        if then[0] == 0:
-            continue  # no output
-        had_numbers = not _writes_no_number(captured_before, captured_after, kind)
-        if now[0] == 0:
-            reasons.append(LEAVES_ALONE)
-        elif had_numbers and _writes_no_number(before, after, kind):
-            reasons.append(NO_NUMBERS)
-        elif any(few < usual // _FEWER for few, usual in zip(now, then, strict=True)):
-            reasons.append(FEW_RESULTS)
-        else:
-            return None
-    return reasons[0] if reasons else None
-
-
-def _count_results(before: Bytes, after: Bytes, element_type: str | None) -> tuple[int, int]:
-    """Count the elements that changed, and the different values in a sample of them."""
+def _count_results(before: Bytes, after: Bytes, element_type: str | None) -> _Results:
+    """Count what a kernel changed in a part. Each: uint8[size of the part]."""
     size = find_dtype(element_type).itemsize if element_type else 4
     words = [each[: each.size // size * size].view(f"u{size}") for each in (before, after)]
     places = np.flatnonzero(words[0] != words[1])
     sample = words[1][places[:: 1 + places.size // _SAMPLE]]
-    return places.size, np.unique(sample).size
-
-
-def _writes_no_number(before: Bytes, after: Bytes, element_type: str | None) -> bool:
-    """Whether all that a kernel wrote in an output are NaNs and infinities. Each: uint8[size_bytes]."""
-    if element_type not in FLOAT_TYPES:
-        return False
-    dtype = find_dtype(element_type)
-    end = after.size // dtype.itemsize * dtype.itemsize
-    changed = (before[:end] != after[:end]).reshape(-1, dtype.itemsize).any(axis=1)
-    with np.errstate(invalid="ignore"):
-        values = after[:end].view(dtype)[changed].astype(np.float64)
-    return bool(values.size) and not np.isfinite(values).any()
+    has_numbers = True
+    if element_type in FLOAT_TYPES and places.size:
+        with np.errstate(invalid="ignore"):
+            values = words[1][places].view(find_dtype(element_type)).astype(np.float64)
+        has_numbers = bool(np.isfinite(values).any())
+    return _Results(element_type, places.size, np.unique(sample).size, has_numbers)
 
 
 def count_special(store: Store, memory: MemoryRef, parts: Sequence[Span]) -> int:

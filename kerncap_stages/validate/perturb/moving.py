@@ -47,3 +47,16 @@ def _find_moving(values: Words, generator: np.random.Generator) -> npt.NDArray[n
         return None
     some = generator.choice(runs, max(_LEAST_OF_RUNS, others.size // _OTHERS_FOR_ONE_OF_A_RUN), replace=False)
     return np.concatenate((others, some))
+
+
+def lower_scalar(values: Words, moved: Words, generator: np.random.Generator) -> bool:
+    """Make an integer smaller that stands alone at the start of an allocation; whether there is one.
+
+    It may be a count or a length, and at least half of it is left: a larger one would lead out of memory.
+    ``values``: the captured ones.
+    """
+    captured = int(values[0]) if values.size and not values[1:].any() else 0
+    if not 1 < captured < 1 << (8 * values.itemsize - 1):
+        return False
+    moved[0] = captured - int(generator.integers(1, captured // 2, endpoint=True))
+    return True

@@ -232,6 +232,18 @@ def test_a_scalar_in_an_allocation_of_its_own_stays_where_it_is():
         assert not made[1:].any()
 
 
+@pytest.mark.parametrize("size", [1, 1024])
+def test_an_integer_in_an_allocation_of_its_own_becomes_smaller(size):
+    values = np.zeros(size, np.int32)
+    values[0] = 300
+    for seed in range(10):
+        made = fresh(values, "int32", Freshness.IN_DISTRIBUTION, seed=seed)
+        assert 150 <= made[0] < 300
+        assert not made[1:].any()
+        assert fresh(values, "int32", Freshness.ANY, seed=seed)[0] != 300
+        assert (fresh(values, "int32", Freshness.NEAR, seed=seed) == values).all()
+
+
 def test_short_integers_that_hold_brain_floats_change_as_floats():
     values = (np.linspace(1, 100, 5000).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     made = fresh(values, "uint16", Freshness.ANY)
