@@ -39,6 +39,7 @@ from kerncap_stages.validate.judgement import (
     explain_kept,
     explain_not_fresh,
     explain_unreached,
+    judge_precision,
 )
 from kerncap_stages.validate.nondeterminism import (
     KEPT_MEMORY,
@@ -54,7 +55,6 @@ from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.fresh import Variety
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
-from kerncap_stages.validate.precision.judging import judge_precision
 from kerncap_stages.validate.precision.measure import Precision
 from kerncap_stages.validate.unexpected_writes import UnexpectedWrites
 

@@ -9,13 +9,16 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.validation import Coverage
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.compare.regions import RegionDifference
-    from kerncap_stages.validate.precision.measure import MeasuredOutput
+    from kerncap_stages.validate.perturb.expectation import Expectation
+    from kerncap_stages.validate.precision.measure import MeasuredOutput, Precision
+    from kerncap_stages.validate.replayer import Run
 
 NOTHING_KNOWN = (
     "the captured kernel is not known to write anything: this dispatch changed nothing, so there is nothing "
@@ -144,3 +147,30 @@ def explain_unreached(regions: Sequence[Region]) -> list[str]:
 def _describe_size(regions: Sequence[Region]) -> str:
     gib = sum(region.size_bytes for region in regions) / (1 << 30)
     return f"{count(len(regions), 'region')} ({gib:.1f} GiB)"
+
+
+def judge_precision(
+    precision: Precision,
+    judgement: Judgement,
+    wanted: Expectation,
+    run: Run,
+    replay_again: Callable[[], Run] | None = None,
+) -> Judgement:
+    """Fail a variant that is less exact than the captured kernel, if there is a reference to measure both by.
+
+    replay_again: replays the captured kernel from the same state. Raises what ``Precision.measure`` raises.
+    """
+
+    def list_again() -> list[Mapping[int, MemoryRef]]:
+        again = run if replay_again is None else replay_again()
+        return [again.outputs, *again.differing]
+
+    measured = precision.measure(
+        wanted.start,
+        wanted.expected,
+        (run.outputs, *run.differing),
+        None if replay_again is None else list_again,
+    )
+    judgement = replace(judgement, precision=(*judgement.precision, *measured.outputs))
+    judgement = judgement.note(*measured.notes)
+    return judgement.fail(*(why for output in measured.outputs for why in output.explain_failure()))

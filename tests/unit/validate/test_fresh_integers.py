@@ -1,0 +1,101 @@
+"""Fresh values of integers, flags, scalars, and what integers only store."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kerncap_stages.validate.arguments import Span
+from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
+
+TYPES = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
+
+
+def fresh(values, element_type, freshness, seed=1, variety=Variety.ALL):
+    content = values.copy().view(np.uint8)
+    freshen(content, (Span(0, content.size, element_type),), freshness, None, seed, variety)
+    return content.view(values.dtype)
+
+
+def make_each(values, element_type, freshness):
+    """The states of one seed."""
+    return {each: fresh(values, element_type, freshness, variety=each) for each in Variety}
+
+
+def test_signed_integers_are_negated_and_others_are_not():
+    for kind, dtype in (("int32", np.int32), ("uint32", np.uint32)):
+        made = make_each(np.arange(1, 1001, dtype=dtype), kind, Freshness.ANY)
+        wanted = -made[Variety.ALL] if kind == "int32" else made[Variety.ALL]
+        assert (made[Variety.MIRRORED] == wanted).all()
+        assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_each_integer_becomes_any_number_of_the_other_sign_in_one_state(kind):
+    bits = 8 * np.dtype(kind).itemsize
+    values = np.arange(5000).astype(kind)
+    made = fresh(values, kind, Freshness.ANY, variety=Variety.SIGNS)
+    unsigned = kind if kind[0] == "u" else f"u{kind}"
+    changed = (made ^ values).view(unsigned).astype(np.uint64) >> np.uint64(bits - 2)
+    assert (changed >= 2).all()
+    assert 0.45 < (changed & np.uint64(1)).mean() < 0.55
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint8"])
+def test_flags_keep_their_places_where_signs_change(kind):
+    values = (np.arange(5000) % 3 == 0).astype(kind)
+    assert (fresh(values, kind, Freshness.ANY, variety=Variety.SIGNS) == values).all()
+
+
+@pytest.mark.parametrize("variety", Variety)
+def test_flags_in_bytes_stay_flags(variety):
+    values = (np.arange(5000) % 3 == 0).astype(np.uint8)
+    made = fresh(values, "uint8", Freshness.ANY, variety=variety)
+    assert set(made) == {0, 1}
+    assert (made != values).any() or variety is Variety.SIGNS
+
+
+@pytest.mark.parametrize("element_type", TYPES)
+def test_floats_keep_their_places_and_sizes_where_signs_change(element_type):
+    values = np.linspace(1, 100, 5000).astype(TYPES[element_type])
+    values[:100] = 0
+    assert (fresh(values, element_type, Freshness.ANY, variety=Variety.SIGNS) == -values).all()
+    some = fresh(values, element_type, Freshness.IN_DISTRIBUTION, variety=Variety.SIGNS)
+    assert (np.abs(some) == values).all()
+    assert 0.4 < (some < 0).mean() < 0.6
+    zeros = np.zeros_like(values)
+    assert not fresh(zeros, element_type, Freshness.ANY, variety=Variety.SIGNS).any()
+
+
+def test_a_scalar_in_an_allocation_of_its_own_stays_where_it_is():
+    values = np.zeros(1024, np.float32)
+    values[0] = 2
+    for seed in range(10):
+        made = fresh(values, "fp32", Freshness.ANY, seed=seed)
+        assert 1.7 < abs(made[0]) <= 2
+        assert not made[1:].any()
+
+
+@pytest.mark.parametrize("size", [1, 1024])
+def test_an_integer_in_an_allocation_of_its_own_becomes_smaller(size):
+    values = np.zeros(size, np.int32)
+    values[0] = 300
+    for seed in range(10):
+        made = fresh(values, "int32", Freshness.IN_DISTRIBUTION, seed=seed)
+        assert 150 <= made[0] < 300
+        assert not made[1:].any()
+        assert fresh(values, "int32", Freshness.ANY, seed=seed)[0] != 300
+        assert (fresh(values, "int32", Freshness.NEAR, seed=seed) == values).all()
+
+
+def test_short_integers_that_hold_brain_floats_change_as_floats():
+    values = (np.linspace(1, 100, 5000).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    made = fresh(values, "uint16", Freshness.ANY)
+    assert ((made & 0x7FFF) <= values.max()).all()
+    assert 0.4 < (made >> 15).mean() < 0.6
+
+
+@pytest.mark.parametrize("variety", [Variety.MIRRORED, Variety.ZEROS])
+def test_integers_in_distribution_stay_captured_ones(variety):
+    values = np.arange(1, 1001, dtype=np.int32)
+    assert sorted(fresh(values, "int32", Freshness.IN_DISTRIBUTION, variety=variety)) == list(values)
