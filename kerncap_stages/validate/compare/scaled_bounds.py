@@ -28,11 +28,15 @@ _FEW_NEAR_ZERO = 0.01
 _ROUNDED_TYPES = ("fp64", "fp32", "fp16", "bf16")  # an fp8 number is an eighth away from the next
 
 
+def _find_epsilon(element_type: str) -> float:
+    return float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+
+
 def find_rounding(element_type: str | None) -> Bounds:
     """Return the largest relative difference that another order of operations may explain; none of fp8."""
     if element_type not in _ROUNDED_TYPES:
         return Bounds()
-    epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+    epsilon = _find_epsilon(element_type)
     return Bounds(rtol=min(_MOST_ROUNDING, max(_ROUNDING_ULP * epsilon, _LEAST_ROUNDING)))
 
 
@@ -45,7 +49,7 @@ def limit_rounding(bounds: Bounds, element_type: str | None) -> Bounds:
         return bounds
     if element_type not in _ROUNDED_TYPES:
         return Bounds()
-    epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+    epsilon = _find_epsilon(element_type)
     return replace(bounds, ulp=min(bounds.ulp, int(_MOST_ROUNDING / epsilon)))
 
 
@@ -57,7 +61,7 @@ def find_closeness(element_type: str | None) -> tuple[Bounds, float]:
     """
     if element_type not in _ROUNDED_TYPES:
         return Bounds(), 0.0
-    epsilon = float(ml_dtypes.finfo(find_dtype(element_type)).eps)  # type: ignore[no-untyped-call]
+    epsilon = _find_epsilon(element_type)
     return Bounds(rtol=epsilon**0.5), max(_FEW_NEAR_ZERO, 4.0 * epsilon**0.5)
 
 
@@ -70,7 +74,7 @@ def scale_bounds(bounds: Bounds, written: Sequence[tuple[Bytes, ...]], element_t
     if bounds.is_exact or element_type not in FLOAT_TYPES:
         return bounds
     dtype = find_dtype(element_type)
-    epsilon = float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+    epsilon = _find_epsilon(element_type)
     relative = max(bounds.rtol or 0.0, (bounds.ulp or 0) * epsilon)
     largest = max((_find_largest(before, after, dtype) for before, after in written), default=0.0)
     return replace(bounds, atol=(bounds.atol or 0.0) + relative * largest)

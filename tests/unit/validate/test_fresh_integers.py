@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from freshened import TYPES, fresh, make_each
 
-from kerncap_stages.validate.arguments import Span
-from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
-
-TYPES = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
-
-
-def fresh(values, element_type, freshness, seed=1, variety=Variety.ALL):
-    content = values.copy().view(np.uint8)
-    freshen(content, (Span(0, content.size, element_type),), freshness, None, seed, variety)
-    return content.view(values.dtype)
-
-
-def make_each(values, element_type, freshness):
-    """The states of one seed."""
-    return {each: fresh(values, element_type, freshness, variety=each) for each in Variety}
+from kerncap_stages.validate.perturb.fresh import Freshness, Variety
 
 
 def test_signed_integers_are_negated_and_others_are_not():

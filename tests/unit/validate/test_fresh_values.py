@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from freshened import TYPES, fresh, make_each
 from made_up_replays import BASE
 
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
 from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
 from kerncap_stages.validate.perturb.guessed_types import guess_float, guess_integer
-
-TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
-
-
-def fresh(values, element_type, freshness, seed=1, ranges=None, variety=Variety.ALL, **options):
-    content = values.copy().view(np.uint8).reshape(-1)
-    parts = (Span(0, content.size, element_type),)
-    freshen(content, parts, freshness, ranges, seed, variety, **options)
-    return content.view(values.dtype)
-
-
-def make_each(values, element_type, freshness, **options):
-    """The states of one seed."""
-    return {each: fresh(values, element_type, freshness, variety=each, **options) for each in Variety}
 
 
 @pytest.mark.parametrize("freshness", Freshness)
