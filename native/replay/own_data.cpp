@@ -15,7 +15,10 @@ core::Result<bool> OwnData::look() {
   core::Hasher hasher;
   std::vector<std::byte> data;
   std::uint64_t left = k_most_bytes;
-  for (const AddressRange& part : m_code.own_data()) {
+  std::vector<AddressRange> parts = m_code.own_data();
+  // A kernel that means to can also count in its constants and between its instructions.
+  parts.push_back({m_code.load_address, m_code.load_bytes});
+  for (const AddressRange& part : parts) {
     data.resize(std::min(part.bytes, left));
     left -= data.size();
     if (core::Result<void> read = m_driver.read(m_place, part.base, data); !read) return read.error();

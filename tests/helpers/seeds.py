@@ -1,19 +1,36 @@
-"""Twenty seeds, with each of which a verdict has to be the same."""
+"""Twenty seeds, with each of which a variant has to be judged alike."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from stages import Stages
 
 SEEDS = range(1, 21)
 
 
-def require_one_verdict(judge: Callable[..., int], *words: object, is_wrong: bool) -> None:
-    """Require that verdicts with all seeds are what they have to be.
+def require_one_outcome(
+    stages: Stages, digest: str, variants: Mapping[str, Path], wrong: Collection[str], *words: object
+) -> None:
+    """Require that of these variants exactly ``wrong`` are wrong with each seed, the others right.
 
-    judge: returns the exit code of kc-validate for a variant with these options.
+    kc-evaluate judges all in the same processes, and times those that are right. words: options of it.
     """
-    codes = {seed: judge("--seed", seed, *words) for seed in SEEDS}
-    assert set(codes.values()) == {int(is_wrong)}, codes
+    folder = stages.folder / "variants"
+    folder.mkdir()
+    for name, file in variants.items():
+        shutil.copy(file, folder / f"{name}.hsaco")
+    wanted = {name: "wrong" if name in wrong else "right" for name in variants}
+    for seed in SEEDS:
+        done = stages.run("evaluate", digest, folder, "--seed", seed, "--workers", 1, "--json", *words)
+        outcomes = {
+            each["name"].rpartition("/")[2].removesuffix(".hsaco"): each["outcome"]
+            for each in json.loads(done.out)["variants"]
+        }
+        assert outcomes == wanted, f"seed {seed}: {done.err}"
