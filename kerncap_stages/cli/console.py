@@ -47,6 +47,7 @@ _WITH_STORE = (
 )
 
 _FREE_SPACE = "free space where this writes to, and run it again"
+_FREE_SPACE_THERE = "free space there, and run it again; temporary files go to the folder that TMPDIR names"
 _ANOTHER_PLACE = "name a place that you may use"
 _NEXT_STEPS = {
     errno.ENOSPC: _FREE_SPACE,
@@ -132,7 +133,7 @@ def report(error: Exception) -> int:
         return ExitCode.USAGE
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        say_error(program, where + (error.strerror or str(error)), _NEXT_STEPS.get(error.errno or 0))
+        say_error(program, where + (error.strerror or str(error)), _choose_next_step(error))
         return ExitCode.DEVICE
     say_error(
         program,
@@ -141,6 +142,11 @@ def report(error: Exception) -> int:
     )
     say(make_printable("".join(traceback.format_exception(error)), keep_lines=True))
     return _OUR_FAULT
+
+
+def _choose_next_step(error: OSError) -> str | None:
+    step = _NEXT_STEPS.get(error.errno or 0)
+    return _FREE_SPACE_THERE if step == _FREE_SPACE and error.filename is not None else step
 
 
 def _reword(message: str) -> str:

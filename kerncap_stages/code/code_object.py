@@ -1,7 +1,6 @@
 """Reads code objects for AMD GPUs: the metadata note, the kernel descriptors, the symbols of data.
 
-The note (type NT_AMDGPU_METADATA, owner AMDGPU) is MessagePack; LLVM's AMDGPU usage guide describes its
-layout.
+The note has the type NT_AMDGPU_METADATA and the owner AMDGPU; LLVM's AMDGPU usage guide describes all of it.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-import msgpack  # type: ignore[import-untyped]
-
-from kerncap_stages.code.elf import ELFError, ELFFile
+from kerncap_stages.code.amd_metadata import read_kernels, unpack_note
+from kerncap_stages.code.elf import ELFFile
 from kerncap_stages.code.elf_damage import convert_elf_errors
-from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
+from kerncap_stages.code.kernel_facts import CodeObjectFacts
 from kerncap_stages.code.targets import parse_elf_target
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.kernel import KernargSlot, Registers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,27 +40,19 @@ def read_amd(data: bytes) -> CodeObjectFacts:
 
     Raises ArtifactError if it is not one, is damaged or has no metadata.
     """
-    try:
+    with convert_elf_errors(hint="compile it again"):
         elf = ELFFile(io.BytesIO(data))
         if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
             raise ArtifactError(
                 "an ELF file, but not a code object for a GPU", hint="give a code object that a compiler made"
             )
-        metadata = _read_metadata(elf, msgpack)
-        descriptors = _read_preloads(elf, data)
+        metadata = _read_metadata(elf)
+        preloads = _read_preloads(elf, data)
         # ABI version 0 is code object version 2, 1 is 3, and so on.
         abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
-        kernels = {}
         # A code object that was linked from several has the notes of all of them.
-        for kernel in (kernel for note in metadata for kernel in note.get("amdhsa.kernels", [])):
-            symbol = str(kernel[".symbol"]).removesuffix(".kd")
-            kernels[symbol] = _read_kernel(symbol, kernel, descriptors.get(symbol, (0, 0)))
-    except ArtifactError:
-        raise
-    except (ELFError, ValueError, struct.error, LookupError, TypeError, AttributeError, OverflowError,
-            msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData) as error:  # fmt: skip
-        raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
-    return CodeObjectFacts(_find_isa(elf, metadata[0]), abi_version, kernels)
+        kernels = dict(each for note in metadata for each in read_kernels(note, preloads))
+        return CodeObjectFacts(_find_isa(elf, metadata[0]), abi_version, kernels)
 
 
 def _find_isa(elf: ELFFile, metadata: dict[str, Any]) -> str:
@@ -190,15 +179,14 @@ def _find_first_address(elf: ELFFile) -> int:
     return min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
 
 
-def _read_metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
+def _read_metadata(elf: ELFFile) -> list[dict[str, Any]]:
     found = []
     for segment in elf.iter_segments("PT_NOTE"):
         for note in cast("Any", segment).iter_notes():
             if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_AMDGPU_METADATA, "NT_AMDGPU_METADATA"):
                 text = note["n_desc"]
                 raw = text.encode("latin-1") if isinstance(text, str) else bytes(text)
-                unpacked = msgpack.unpackb(raw, strict_map_key=False)
-                if isinstance(unpacked, dict):
+                if (unpacked := unpack_note(raw)) is not None:
                     found.append(unpacked)
     if not found:
         raise ArtifactError(
@@ -225,50 +213,3 @@ def _read_preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
                 (word,) = struct.unpack_from("<H", data, offset + at + _PRELOAD_AT)
                 found[symbol.name.removesuffix(".kd")] = (word >> 7, word & 0x7F)
     return found
-
-
-def _read_kernel(symbol: str, kernel: dict[str, Any], preload: tuple[int, int]) -> KernelFacts:
-    required = kernel.get(".reqd_workgroup_size")
-    return KernelFacts(
-        symbol=symbol,
-        slots=tuple(_read_slot(argument) for argument in kernel.get(".args", [])),
-        kernarg_size_bytes=int(kernel.get(".kernarg_segment_size", 0)),
-        kernarg_align_bytes=_read_optional(kernel, ".kernarg_segment_align"),
-        static_lds_bytes=int(kernel.get(".group_segment_fixed_size", 0)),
-        scratch_bytes_per_work_item=int(kernel.get(".private_segment_fixed_size", 0)),
-        uses_dynamic_stack=bool(kernel.get(".uses_dynamic_stack", False)),
-        wavefront_size=int(kernel.get(".wavefront_size", 64)),
-        registers=Registers(
-            sgpr_count=_read_optional(kernel, ".sgpr_count"),
-            vgpr_count=_read_optional(kernel, ".vgpr_count"),
-            agpr_count=_read_optional(kernel, ".agpr_count"),
-            sgpr_spill_count=_read_optional(kernel, ".sgpr_spill_count"),
-            vgpr_spill_count=_read_optional(kernel, ".vgpr_spill_count"),
-        ),
-        max_work_group_size=_read_optional(kernel, ".max_flat_workgroup_size"),
-        required_work_group_size=(int(required[0]), int(required[1]), int(required[2])) if required else None,
-        preload_offset_dwords=preload[0],
-        preload_length_dwords=preload[1],
-        language=kernel.get(".language"),
-    )
-
-
-def _read_slot(argument: dict[str, Any]) -> KernargSlot:
-    return KernargSlot(
-        offset_bytes=int(argument[".offset"]),
-        size_bytes=int(argument[".size"]),
-        value_kind=str(argument[".value_kind"]),
-        name=argument.get(".name"),
-        type_name=argument.get(".type_name"),
-        address_space=argument.get(".address_space"),
-        access=argument.get(".actual_access") or argument.get(".access"),
-        pointee_align_bytes=_read_optional(argument, ".pointee_align"),
-        is_const=bool(argument.get(".is_const", False)),
-        is_restrict=bool(argument.get(".is_restrict", False)),
-        is_volatile=bool(argument.get(".is_volatile", False)),
-    )
-
-
-def _read_optional(values: dict[str, Any], key: str) -> int | None:
-    value = values.get(key)
-    return None if value is None else int(value)

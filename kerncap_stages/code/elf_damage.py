@@ -23,6 +23,7 @@ _RAISED = (
     struct.error,
     zlib.error,
 )
+_UNFIT = "what its headers say does not fit its contents"
 
 
 @contextmanager
@@ -30,5 +31,7 @@ def convert_elf_errors(hint: str) -> Iterator[None]:
     """Raise ArtifactError, with the hint, if reading a code object in a block or a function fails."""
     try:
         yield
-    except (ELFError, DWARFError, *_RAISED) as error:
+    except (ELFError, DWARFError) as error:
         raise ArtifactError(f"damaged code object: {error}", hint=hint) from error
+    except _RAISED as error:  # their texts are for the author of a program: `list index out of range`
+        raise ArtifactError(f"damaged code object: {_UNFIT}", hint=hint) from error

@@ -1,4 +1,4 @@
-"""Identifies what a replay depends on besides its inputs: device, driver, runtime and replayer."""
+"""Identifies what a replay depends on besides its inputs: device, driver, runtime, replayer, our own code."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.machine.native_paths import find_native_file
+from kerncap_stages.machine.own_code import stamp_code
 from kerncap_stages.machine.softgpu import fall_back
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ _NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
 def identify_machine(architecture: str, ignored: Collection[str] = ()) -> str:
     """Return a digest that changes when another device, driver, runtime or replayer would run a capture.
 
+    So it does when another state of this package would judge the run.
     architecture: of the device that the capture was taken on. ignored: variables that do not count.
     """
-    parts: list[str] = [os.uname().release]
+    parts: list[str] = [os.uname().release, stamp_code()]
     environment = {**os.environ, **fall_back(os.environ, architecture)}
     preloaded = environment.get("LD_PRELOAD", "")
     parts += [

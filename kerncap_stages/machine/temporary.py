@@ -8,14 +8,22 @@ user that have our prefix.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 PREFIX = "kerncap-stages-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_BYTES = 64 << 10  # a write that fails leaves less than a block, and others may free some meanwhile
 
 _swept: set[Path] = set()  # by this process
 
@@ -43,7 +51,15 @@ class TemporaryFolder:
     def __enter__(self) -> Path:
         return self.path
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Remove the folder. An error of a full disk gets the name of the folder that holds this one."""
+        # Linux names no file where a write fails. The block may also write elsewhere, to a disk that is full.
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            with contextlib.suppress(OSError):
+                if shutil.disk_usage(self.path).free < _FULL_BYTES or error.errno == errno.EDQUOT:
+                    error.filename = os.fspath(self.path.parent)
         self.remove()
 
     def remove(self) -> None:

@@ -64,10 +64,32 @@ ByteRange = tuple[SizeBytes, Annotated[int, Field(gt=0, lt=2**63)]]
 RelativePath = Annotated[str, AfterValidator(_check_inside_project)]
 
 
-class Frozen(BaseModel):
-    """A value that cannot be changed and accepts no unknown keys."""
+def _require_no_added(schema: dict[str, Any], model: type[Frozen]) -> None:
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in model.added]
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+class Frozen(BaseModel):
+    """A value that cannot be changed and accepts no unknown keys.
+
+    ``added``: optional members that came without a new version of the manifest. They are left out while they
+    are none, so that manifests from before keep their canonical form.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", defer_build=True, json_schema_extra=_require_no_added
+    )
+    added: ClassVar[frozenset[str]] = frozenset()
+
+    def find_absent(self) -> dict[str, Any]:
+        """Return what to exclude of ``added``: members that are none, here and in tuples of values."""
+        absent: dict[str, Any] = {name: True for name in self.added if getattr(self, name) is None}
+        for name in type(self).model_fields:
+            values = getattr(self, name)
+            if isinstance(values, tuple) and values and isinstance(values[0], Frozen) and values[0].added:
+                inner = {number: each.find_absent() for number, each in enumerate(values)}
+                absent[name] = {number: found for number, found in inner.items() if found}
+        return absent
 
 
 class RawText(Frozen):
@@ -103,13 +125,7 @@ Remark = Annotated[str, AfterValidator(_escape_undecodable)]
 
 
 class Manifest(Frozen):
-    """Describes an artifact. ``parents`` are the artifacts that it was made from.
-
-    ``added``: optional members that came without a new version. They are left out while they are none, so
-    that manifests from before keep their canonical form.
-    """
-
-    added: ClassVar[frozenset[str]] = frozenset()
+    """Describes an artifact. ``parents`` are the artifacts that it was made from."""
 
     kind: str
     schema_version: int

@@ -63,8 +63,7 @@ def to_canonical(value: Any) -> bytes:
 
 def dump(manifest: Manifest) -> bytes:
     """Return the bytes to publish. Keys with their default value are written, too, but for ``added``."""
-    absent = {name for name in manifest.added if getattr(manifest, name) is None}
-    return to_canonical(manifest.model_dump(mode="json", exclude=absent))
+    return to_canonical(manifest.model_dump(mode="json", exclude=manifest.find_absent()))
 
 
 def parse(payload: bytes, name: str) -> Manifest:

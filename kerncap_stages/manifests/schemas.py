@@ -13,7 +13,6 @@ def make_schema(kind: str) -> str:
     """Return the JSON Schema of a kind of manifest, as the text of its file in ``schemas/``."""
     model = find_model(kind)
     schema = model.model_json_schema(mode="serialization")
-    schema["required"] = [name for name in schema["required"] if name not in model.added]
     version = model.model_fields["schema_version"].default
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -78,12 +78,17 @@ class WorstElement(Frozen):
 class RegionResult(Frozen):
     """The comparison of a region's write set, or of a part of the region whose elements have one type."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"start"})
+
     name: str = Field(description="for people: the kernel argument or symbol that leads there, if known")
     base_address: Address
     offset_bytes: SizeBytes = Field(default=0, description="offset of the part in the region")
     size_bytes: SizeBytes | None = Field(default=None, description="size of the part")
     changed_region: Address | None = Field(
         default=None, description="the region whose pre-state was perturbed; none: the captured pre-state"
+    )
+    start: Remark | None = Field(
+        default=None, description="for people: the values of the inputs, if they were fresh ones"
     )
     device_index: DeviceIndex | None
     element_type: ElementType
@@ -240,13 +245,17 @@ class Coverage(StrEnum):
 class Validation(Manifest):
     """The verdict and its evidence."""
 
-    added: ClassVar[frozenset[str]] = frozenset({"built_from", "fresh_states", "options"})
+    added: ClassVar[frozenset[str]] = frozenset({"built_from", "fresh_states", "judge_code", "options"})
 
     kind: Literal["validation"] = "validation"
     schema_version: Literal[2] = 2
     capture: ManifestRef
     reproducer: ManifestRef | None = Field(default=None, description="the project that was validated")
     environment: Environment
+    judge_code: Digest | None = Field(
+        default=None,
+        description="of the package's code that judged: many commits have one version; none: not recorded",
+    )
     variant: CodeObject | None = Field(description="none: the baseline itself")
     built_from: tuple[BuiltFile, ...] | None = Field(
         default=None,

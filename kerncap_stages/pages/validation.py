@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.pages.parts import list_facts, make_heading, make_table
 from kerncap_stages.pages.shared import describe_code_object, describe_unedited, make_environment_section
+from kerncap_stages.pages.verdict import describe_start
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("mode", validation.mode.value.replace("_", " ")),
             ("bounds", None if validation.tolerance is None else _format_bounds(validation.tolerance)),
             ("options", None if validation.options is None else _format_options(validation)),
+            ("judge's code", None if validation.judge_code is None else validation.judge_code.short),
             ("launched as", None if shape is None else formats.describe_shape(shape)),
             *(("because", reason) for reason in validation.reasons),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
@@ -100,7 +102,7 @@ def _make_row(region: RegionResult) -> tuple[str, ...]:
     error = region.max_absolute_error
     return (
         "pass" if region.passed else "FAIL",
-        region.name,
+        region.name + describe_start(region),
         formats.format_address(region.base_address),
         region.element_type.value,
         formats.format_size(region.compared_size_bytes),

@@ -168,6 +168,9 @@ def describe_start(region: RegionResult | View) -> str:
     """Describe the state that a region was judged from, to follow its name; "" for the captured one."""
     if region.changed_region is None:
         return ""
+    start = getattr(region, "start", None)  # views of earlier verdicts lack it
+    if start is not None:
+        return f", from {make_printable(start)}"
     place = (
         "" if region.changed_region == region.base_address else f" (perturbed at {region.changed_region:#x})"
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import Refused
 from kerncap_stages.project.checkout import find_edited_files, hash_file, is_project
-from kerncap_stages.project.variants import SOURCES, VARIANTS, find_built_variant
+from kerncap_stages.project.variants import SOURCES, VARIANTS, find_built_variant, find_timed_variant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +93,22 @@ def warn_of_stale_variant(folder: Path, variant: Path) -> list[str]:
         else _find_newer(folder, variant.stat().st_mtime_ns)
     )
     return [f"{name} was edited after {variant} was built: run `make {variant.name}`" for name in edited]
+
+
+def explain_judged(folder: Path, variant: Path) -> str:
+    """Name the code object that was chosen in a project to be judged, and another one that make times."""
+    return f"judging {variant}" + _name_other(variant, "`make bench` times", find_timed_variant(folder))
+
+
+def explain_timed(folder: Path, variant: Path) -> str:
+    """Name the code object of a project that make times, and another one that kc-validate judges."""
+    return f"timing {variant}" + _name_other(variant, "`kc-validate .` judges", find_built_variant(folder))
+
+
+def _name_other(variant: Path, does: str, other: Path | None) -> str:
+    if other is None or hash_file(other) == hash_file(variant):
+        return ""
+    return f"; {does} {other.name}, which is another code object"
 
 
 def _is_in(folder: Path, variant: Path) -> bool:

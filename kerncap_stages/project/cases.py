@@ -65,7 +65,8 @@ def summarise_cases(cases: Sequence[Case], passed: Sequence[bool]) -> Iterator[s
     yield f"Cases: right for {len(cases) - len(wrong)} of {len(cases)}, wrong for:"
     yield from (f"  {case.launch}" for case in wrong)
     if len(wrong) < len(cases):
-        yield "  the variant may be made for the sizes or the values of the other cases"
+        yield "  the variant may be specialised to the sizes or the values of:"
+        yield from (f"  {case.launch}" for case in cases if case not in wrong)
 
 
 def average_ratios(cases: Sequence[Case], ratios: Iterable[float]) -> float | None:

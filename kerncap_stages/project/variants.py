@@ -25,6 +25,12 @@ def set_aside(folder: Path) -> tuple[str, ...]:
     return names
 
 
-def find_built_variant(folder: Path) -> Path | None:
-    """Return the rebuilt code object in a folder; None if there is none."""
-    return next((folder / name for name in VARIANTS if (folder / name).is_file()), None)
+def find_built_variant(folder: Path, stem: str = "") -> Path | None:
+    """Return the rebuilt code object in a folder; None if there is none. ``stem``: how its name begins."""
+    names = (name for name in VARIANTS if name.startswith(stem))
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def find_timed_variant(folder: Path) -> Path | None:
+    """Return the code object that `make bench` times in a folder; None if it is not built."""
+    return find_built_variant(folder, "candidate." if (folder / "reproducer.py").is_file() else "optimized.")

@@ -21,6 +21,10 @@ _DEVICE = "run it again: each start gets other addresses; `kc-show --about` list
 _ELSEWHERE = (
     "replay it on a machine with an NVIDIA GPU like the captured one: `kc-store export` writes it to a file"
 )
+_VARIANT_REFUSED = "the variant cannot be loaded: "
+_REBUILD = "the file is damaged, or not made for this GPU: rebuild it, and run it again"
+_CAPTURED_REFUSED = "the captured code object cannot be loaded: "
+_ROCM_OF_CAPTURE = "use the ROCm that the program was captured with: `kc-show` of the capture names it"
 _NEWER_ROCM = "install ROCm 6.4 or later, or replay it on a machine that has it: `kc-store export`"
 _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
@@ -156,12 +160,20 @@ class ReplayResult:
         return not self.mismatches if self.compared else None
 
 
-def interpret_report(report: dict[str, Any], exit_code: int) -> ReplayResult:
-    """Convert a report to a result; raises an error if the replayer failed before it ran a kernel."""
+def interpret_report(report: dict[str, Any], exit_code: int, variant: Path | None = None) -> ReplayResult:
+    """Convert a report to a result; raises an error if the replayer failed before it ran a kernel.
+
+    variant: the file that the user gave.
+    """
     if report["outcome"] == "failed":
+        if variant is not None and report["message"].startswith(_VARIANT_REFUSED):
+            why = report["message"].removeprefix(_VARIANT_REFUSED)
+            raise UsageError(f"{variant} cannot be loaded: {why}", hint=_REBUILD)
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
         if report["message"].startswith("no NVIDIA driver") or "CUDA_ERROR_NO_DEVICE" in report["message"]:
             hint = _ELSEWHERE
+        elif report["message"].startswith(_CAPTURED_REFUSED):
+            hint = _ROCM_OF_CAPTURE
         elif report["message"].startswith(("ROCr is not here", "this ROCr is too old")):
             hint = _NEWER_ROCM
         raise kind(report["message"], hint=hint)

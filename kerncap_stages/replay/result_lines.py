@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 _MAX_MISMATCHES = 8
 
 
-def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
-    """Yield the lines that describe a replay's result."""
+def write_result_lines(made: Replay, result: ReplayResult, within: str | None = None) -> Iterator[str]:
+    """Yield the lines that describe a replay's result.
+
+    within: how it is known that a variant's other results are right; None: they are not known to be.
+    """
     if made.outcome is not ReplayOutcome.COMPLETED:
         yield f"the replay {made.outcome.value.replace('_', ' ')}: {made.explanation}"
         return
@@ -51,7 +54,10 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
     if made.matches_golden is True:
         yield f"{formats.format_size(result.compared_size_bytes)} are the same as after the captured dispatch"
     elif made.matches_golden is False:
-        yield "NOT the same as after the captured dispatch:"
+        if within is None:
+            yield "NOT the same as after the captured dispatch:"
+        else:
+            yield f"{within}, though not the same bytes as after the captured dispatch:"
         for part in result.mismatches[:_MAX_MISMATCHES]:
             name = part.name or f"region {part.base_address:#x}"
             yield (

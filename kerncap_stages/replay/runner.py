@@ -335,7 +335,7 @@ def _run(
             explanation=f"the replay process ended with exit code {code} and no report",
             exit_code=code,
         )
-    return interpret_report(report, code)
+    return interpret_report(report, code, request.variant)
 
 
 def _require_room(folder: Path) -> None:

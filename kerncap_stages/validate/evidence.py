@@ -17,7 +17,7 @@ from kerncap_stages.validate.compare.scaled_bounds import (
     limit_rounding,
     scale_bounds,
 )
-from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, Judgement, PartVerdict
+from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, WRITES_ELSEWHERE, Judgement, PartVerdict
 from kerncap_stages.validate.perturb.expectation import leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, find_type
@@ -81,7 +81,7 @@ class Comparison:
                     found = self._compare_part(region, states, part, bounds)
                     if wanted.guesses and found.passed and (base, part.start) not in wanted.own:
                         found = self._find_small(region, states, part, found)
-                    verdict = PartVerdict(region, part, found, wanted.perturbed_base)
+                    verdict = PartVerdict(region, part, found, wanted.perturbed_base, wanted.start.fresh_name)
                     judgement = self._add_part(judgement, verdict, states)
                     if not wanted.start.is_perturbed and not found.difference.passed:
                         judgement = judgement.note(*self._explain(states, part))
@@ -301,7 +301,7 @@ class Comparison:
                 else "outputs differ from those of the captured kernel"
             )
         if found.stray_bytes:
-            judgement = judgement.fail("the variant writes where the captured kernel does not")
+            judgement = judgement.fail(WRITES_ELSEWHERE)
         return judgement
 
     def _is_unchanged(self, states: States, part: Span) -> bool:

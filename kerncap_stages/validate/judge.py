@@ -301,7 +301,7 @@ class Judge:
             perturbed_bytes=judgement.perturbed_bytes + sum(each.region.size_bytes for each in start.trials),
         )
         if not run.completed:
-            return judgement.fail(f"from a perturbed pre-state the variant {run.ending}")
+            return judgement.fail(f"from {start.fresh_name or 'a perturbed state'} the variant {run.ending}")
         judgement = self._unexpected.judge(judgement, start, run, baseline.outputs, repeats)
         bounds = self._settings.bounds
         is_strong = any(trial.perturbation is Perturbation.STRONG for trial in start.trials)

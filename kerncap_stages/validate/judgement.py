@@ -45,16 +45,21 @@ NOT_EVERYWHERE = (
     "some regions could not be perturbed everywhere: the captured kernel does not complete then, or leaves "
     "perturbed values as they are, or they are too large"
 )
+WRITES_ELSEWHERE = "the variant writes where the captured kernel does not"
 
 
 @dataclass(frozen=True)
 class PartVerdict:
-    """The result for a part of a region; ``perturbed_base``: the region that was perturbed, if any."""
+    """The result for a part of a region; ``perturbed_base``: the region that was perturbed, if any.
+
+    start: the values of the inputs, for people, if they were fresh ones.
+    """
 
     region: Region
     part: Span
     found: RegionDifference
     perturbed_base: int | None
+    start: str | None = None
 
     @property
     def name(self) -> str:
@@ -76,11 +81,15 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict with its evidence. Each step of the judge returns a new one. ``reasons`` are for people."""
+    """The verdict with its evidence. Each step of the judge returns a new one.
+
+    failures: why it has failed, for people. remarks: what else they should know.
+    """
 
     mode: Mode
     passed: bool = True
-    reasons: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     verdicts: tuple[PartVerdict, ...] = ()
     coverage: Coverage | None = None
     pre_states: int = 1
@@ -97,13 +106,18 @@ class Judgement:
     precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 
     @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it has failed, and then the remarks, without duplicates."""
+        return tuple(dict.fromkeys((*self.failures, *self.remarks)))
+
+    @property
     def knows_writes(self) -> bool:
         """Whether any byte that the captured kernel writes was compared."""
         return any(verdict.found.written_bytes for verdict in self.verdicts)
 
-    def note(self, *reasons: str) -> Judgement:
-        """Add reasons, without duplicates."""
-        return replace(self, reasons=tuple(dict.fromkeys((*self.reasons, *reasons))))
+    def note(self, *remarks: str) -> Judgement:
+        """Add remarks."""
+        return replace(self, remarks=(*self.remarks, *remarks))
 
     def allow(self, own: Iterable[float]) -> Judgement:
         """Note the bounds by which outputs may differ because those of the captured kernel itself do."""
@@ -115,7 +129,7 @@ class Judgement:
 
     def fail(self, *reasons: str) -> Judgement:
         """Fail and add the reasons; without a reason, return this judgement unchanged."""
-        return replace(self.note(*reasons), passed=False) if reasons else self
+        return replace(self, failures=(*self.failures, *reasons), passed=False) if reasons else self
 
 
 def explain_kept(inputs: Iterable[Sequence[Span]]) -> list[str]:

@@ -14,7 +14,7 @@ from kerncap_stages.replay.accesses import find_data_regions
 from kerncap_stages.replay.report import GuardedRuns
 from kerncap_stages.replay.runner import Guard, Repeats
 from kerncap_stages.text.formats import count
-from kerncap_stages.validate.judgement import Guarded
+from kerncap_stages.validate.judgement import WRITES_ELSEWHERE, Guarded
 from kerncap_stages.validate.perturb.memory_ranges import find_rest, halve_ranges, merge_ranges
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NOT_RECORDED = (
     "writes were not recorded, so nobody looked for memory that the variant writes and puts back: "
     "unset KERNCAP_SOFTGPU_COUNT, if it is set"
 )
-PUTS_BACK = "the variant writes where the captured kernel does not, and puts back what was there"
+PUTS_BACK = f"{WRITES_ELSEWHERE}, and puts back what was there"
 NOTHING_TO_COMPARE_WITH = (
     "the captured kernel's writes were not recorded, so nobody looked for memory that the variant alone "
     "writes and puts back"
@@ -130,8 +130,10 @@ class UnexpectedWrites:
             return judgement.note(NOTHING_TO_COMPARE_WITH)
         if not suspected - known:
             return judgement
-        names = ", ".join(self._labels[part] for part in sorted(suspected - known))
-        return judgement.fail(f"{PUTS_BACK}: {names}")
+        unexpected = suspected - known
+        restored = unexpected - set(self._find_changed(start, unexpected, run.outputs))
+        names = ", ".join(self._labels[part] for part in sorted(restored))
+        return judgement.fail(f"{PUTS_BACK}: {names}" if restored else WRITES_ELSEWHERE)
 
     def judge_guarded(self, judgement: Judgement, variant: Path) -> Judgement:
         """Fail a variant that cannot complete where it may only write where the captured kernel does.
@@ -150,15 +152,15 @@ class UnexpectedWrites:
         return judgement
 
     def _find_changed(
-        self, start: Start, parts: frozenset[int], expected: Mapping[int, MemoryRef]
+        self, start: Start, parts: frozenset[int], outputs: Mapping[int, MemoryRef]
     ) -> Iterator[int]:
-        """Yield those of the parts in which the captured kernel changes bytes."""
+        """Yield those of the parts in which a run with these outputs changed bytes."""
         before = start.pre_states
         ranges: dict[int, tuple[tuple[int, int], ...]] = {}
         for part in parts:
             base, begin, end = self._parts[part]
             if base not in ranges:
-                after = expected.get(base, before[base])
+                after = outputs.get(base, before[base])
                 ranges[base] = find_written_ranges(self._store, before[base], after).ranges
             if any(at < end and begin < at + length for at, length in ranges[base]):
                 yield part

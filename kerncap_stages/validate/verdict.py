@@ -10,6 +10,7 @@ from kerncap_stages import __version__
 from kerncap_stages.compilers.clock_reads import find_clock_reads
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, StoreError, UsageError
+from kerncap_stages.machine.own_code import digest_code
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
@@ -176,6 +177,7 @@ def make_manifest(
         **_describe_origin(request),
         options=JudgeOptions.model_validate(request.settings.describe()),
         environment=environment,
+        judge_code=digest_code(),
         variant=variant,
         variant_shape=find_other_shape(request.shape, capture.launch),
         unedited=unedited,
@@ -271,6 +273,7 @@ def _make_region_result(verdict: PartVerdict, bounds: Bounds) -> RegionResult:
         offset_bytes=verdict.part.start,
         size_bytes=verdict.part.end - verdict.part.start,
         changed_region=verdict.perturbed_base,
+        start=verdict.start,
         device_index=region.device_index,
         element_type=ElementType(verdict.part.element_type or "bytes"),
         passed=found.passed,

@@ -37,6 +37,16 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
   return data;
 }
 
+// Says whose file the driver does not take: that of the user, or that of the capture.
+Error of_code(bool is_variant, Error error) {
+  const bool is_refused = error.code == ErrorCode::invalid_argument;
+  if (is_variant && (is_refused || error.code == ErrorCode::not_found)) {
+    return {ErrorCode::invalid_argument, "the variant cannot be loaded: " + error.message};
+  }
+  if (is_refused) return {ErrorCode::device, "the captured code object cannot be loaded: " + error.message};
+  return error;
+}
+
 }  // namespace
 
 Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
@@ -136,7 +146,7 @@ Result<Engine::Loaded> Engine::load_code(bool is_variant, std::optional<std::uin
   const Result<std::vector<std::byte>> file = read_file(is_variant ? m_plan.variant : m_plan.baseline);
   if (!file) return file.error();
   Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), symbol, at);
-  if (!code) return code.error();
+  if (!code) return of_code(is_variant, code.error());
   return Loaded{std::move(code.value()), false};
 }
 

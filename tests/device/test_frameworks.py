@@ -1,4 +1,4 @@
-"""PyTorch with each of its allocators, cuBLAS, Triton, and PyTorch's CUDA graphs."""
+"""PyTorch with each allocator, cuBLAS, Triton, PyTorch's CUDA graphs; kernels that XLA makes for JAX."""
 
 from __future__ import annotations
 
@@ -50,6 +50,17 @@ for step in range(6):
     graph.replay()
 torch.cuda.synchronize()
 print("ok", float(y[0]))
+"""
+JAX_STEPS = """
+import jax
+import jax.numpy as jnp
+mix = jax.jit(lambda x, y: jnp.exp(x) * y + x)
+softmax = jax.jit(lambda x: jax.nn.softmax(x, axis=-1))
+prefix = jax.jit(lambda x: jnp.cumsum(x, axis=-1))
+x = jnp.linspace(0.0, 1.0, 64 * 512).reshape(64, 512)
+for step in range(3):
+    jax.block_until_ready((mix(x, x + 1.0), softmax(x), prefix(x)))
+print("ok")
 """
 
 
@@ -111,3 +122,14 @@ def test_a_triton_kernel(kc, script):
 def test_a_kernel_in_a_pytorch_graph(kc, script):
     capture = check(kc, script(GRAPH), "sigmoid", 3)
     assert capture["dispatch"]["from_graph"] is True
+
+
+@pytest.mark.parametrize("kernel", ["loop_add_fusion", "triton_softmax", "loop_reduce_window"])
+def test_a_kernel_that_xla_makes_for_jax(kc, script, kernel, monkeypatch):
+    pytest.importorskip("jax_cuda13_plugin", reason="JAX for CUDA is not installed")
+    # JAX else takes most of the GPU's memory at its start, and all of it is captured.
+    monkeypatch.setitem(os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    capture = check(kc, script(JAX_STEPS), kernel, 2)
+    located = kc.show(kc.ok("kc-locate", "@capture", "--source-dir", kc.folder).digest)
+    assert located["outcome"] == "no_source_trail"
+    assert capture["kernel"]["demangled_name"].startswith(kernel)

@@ -272,12 +272,14 @@ def validation() -> Validation:
         name="out", base_address=0x7F0000000000, device_index=0, element_type=ElementType.FP32, passed=False,
         compared_size_bytes=136, differing_size_bytes=4, elements=34, elements_out_of_bounds=1,
         max_absolute_error=float("inf"), max_relative_error=float("nan"), inf_actual=1,
+        changed_region=0x7F0000000000, start="fresh values in few elements",
     )  # fmt: skip
     return Validation(
         made_by=MADE_BY, capture=ManifestRef.to(digest("capture")), environment=environment(),
         variant=code_object(), mode=Mode.NUMERIC, passed=False, reasons=("1 element is out of bounds",),
         regions=(region,), precision=precision(),
         fresh_states=2,
+        judge_code=digest("judge"),
         built_from=(BuiltFile(path="kernel_variant.cpp", digest=digest("edited")),),
         options=JudgeOptions(
             bounds=GivenBounds(atol=None, rtol=1e-3, ulp=None), default_type=ElementType.FP32,

@@ -26,7 +26,7 @@ from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.reproducer import ProjectFile
 from kerncap_stages.manifests.schemas import make_schema
-from kerncap_stages.manifests.validation import JudgeOptions, Validation
+from kerncap_stages.manifests.validation import JudgeOptions, RegionResult, Validation
 from kerncap_stages.validate.request import make_settings
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -61,9 +61,12 @@ def test_a_manifest_from_before_a_member_was_added_is_read_and_stays_as_it_is():
     content = json.loads(dump(examples.validation()))
     for name in Validation.added:
         del content[name]
+    for name in RegionResult.added:
+        del content["regions"][0][name]
     payload = to_canonical(content)
     before = parse(payload, NAME)
     assert all(getattr(before, name) is None for name in Validation.added)
+    assert all(getattr(before.regions[0], name) is None for name in RegionResult.added)
     assert dump(before) == payload
     # It has one form only.
     with pytest.raises(ManifestUnreadable, match="not in canonical form"):
@@ -74,6 +77,13 @@ def test_the_options_of_a_verdict_are_all_that_its_key_depends_on():
     settings = make_settings(1e-3, None, 2, "fp32", perturb=False, fresh_values=False, variant_runs=7)
     described = json.loads(JudgeOptions.model_validate(settings.describe()).model_dump_json())
     assert described == settings.describe()
+
+
+def test_members_that_were_added_are_not_required():
+    schema = json.loads(make_schema("validation"))
+    assert not Validation.added & set(schema["required"])
+    assert not RegionResult.added & set(schema["$defs"]["RegionResult"]["required"])
+    assert "regions" in schema["required"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

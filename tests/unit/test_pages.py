@@ -261,3 +261,17 @@ def test_an_output_without_a_wrong_element_points_to_its_stray_writes():
     said = next(line for line in format_lines(made) if "FAIL" in line)
     assert said.endswith(": nothing that the captured kernel writes differs, but see STRAY")
     assert "nothing that the captured kernel writes differs" in make_region_lines(made)[0]
+
+
+def test_states_with_fresh_values_are_told_apart():
+    made = examples.validation()
+    (region,) = made.regions
+    starts = ("fresh values", "near values", "the captured values with other signs", None)
+    regions = tuple(region.model_copy(update={"start": start}) for start in starts)
+    lines = list(format_lines(made.model_copy(update={"regions": regions})))
+    named = [line.partition(":")[0] for line in lines if " FAIL " in line]
+    assert named[:3] == [f"  FAIL out, from {start}" for start in starts[:3]]
+    assert named[3] == "  FAIL out, from a perturbed state"  # as of earlier verdicts
+    text = shown(made.model_copy(update={"regions": regions}), 200)
+    for start in starts[:3]:
+        assert f"out, from {start}" in text

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import manifest_examples
 import pytest
 
-from kerncap_stages.errors import DeviceError
+from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.report import Mismatch, ReplayResult, interpret_report
 from kerncap_stages.replay.result_lines import write_result_lines
@@ -45,6 +47,21 @@ def test_without_a_rocr_that_fits_the_next_step_is_a_newer_rocm(message):
     assert "ROCm 6.4 or later" in raised.value.hint
 
 
+def test_a_variant_that_the_runtime_refuses_is_the_users_file():
+    why = "loading the code object on a gfx90a: HSA_STATUS_ERROR_INVALID_CODE_OBJECT (4112)"
+    report = {"outcome": "failed", "code": "invalid_argument"}
+    with pytest.raises(
+        UsageError, match=r"^fast.hsaco cannot be loaded: loading the code .* \(4112\)$"
+    ) as raised:
+        interpret_report(report | {"message": f"the variant cannot be loaded: {why}"}, 2, Path("fast.hsaco"))
+    assert "rebuild it" in raised.value.hint
+    of_capture = report | {"code": "device", "message": f"the captured code object cannot be loaded: {why}"}
+    with pytest.raises(DeviceError, match="the captured code object") as raised:
+        interpret_report(of_capture, 4, Path("fast.hsaco"))
+    assert "rebuild" not in raised.value.hint
+    assert "captured with" in raised.value.hint
+
+
 def test_where_the_captured_kernel_gives_something_else_the_next_step_is_a_validation():
     found = ReplayResult(ReplayOutcome.COMPLETED, compared=True, mismatches=(Mismatch("", 4096, 3, 2),))
     made = manifest_examples.replay().model_copy(update={"matches_golden": False})
@@ -55,3 +72,14 @@ def test_where_the_captured_kernel_gives_something_else_the_next_step_is_a_valid
     assert "  region 0x1000: 2 bytes differ, the first at +0x3" in of_variant
     assert of_itself == [*of_variant, of_itself[-1]]
     assert "kc-validate" in of_itself[-1]
+
+
+def test_other_results_that_are_right_are_not_called_wrong():
+    found = ReplayResult(ReplayOutcome.COMPLETED, compared=True, mismatches=(Mismatch("", 4096, 3, 2),))
+    made = manifest_examples.replay().model_copy(update={"matches_golden": False})
+    lines = list(write_result_lines(made, found, "within the bounds of verdict 0123456789ab"))
+    (said,) = (line for line in lines if "as after the captured dispatch" in line)
+    assert said == (
+        "within the bounds of verdict 0123456789ab, though not the same bytes as after the captured dispatch:"
+    )
+    assert "  region 0x1000: 2 bytes differ, the first at +0x3" in lines

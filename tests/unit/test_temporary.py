@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import pytest
+import small_disk
 
 from kerncap_stages.machine import temporary
 from kerncap_stages.machine.temporary import TemporaryFolder, remove_stale
@@ -100,3 +101,40 @@ def test_one_that_is_removed_before_it_is_opened_is_made_again(tmp_path, monkeyp
     monkeypatch.setattr(tempfile, "mkdtemp", made_too_early)
     with TemporaryFolder("test", tmp_path) as folder:
         assert [str(folder)] == made[1:]
+
+
+@pytest.mark.usefixtures("own_mounts")
+@pytest.mark.parametrize("size_bytes", [8 << 10, 1 << 20])
+def test_a_full_temporary_folder_is_named_with_the_next_step(tmp_path, size_bytes):
+    script = (
+        "from kerncap_stages.cli.console import report\n"
+        "from kerncap_stages.machine.temporary import TemporaryFolder\n"
+        "try:\n"
+        "    with TemporaryFolder('test') as folder:\n"
+        f"        (folder / 'file').write_bytes(bytes({2 * size_bytes}))\n"
+        "except OSError as error:\n"
+        "    raise SystemExit(report(error))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, small_disk.__file__, tmp_path, str(size_bytes), sys.executable, "-c", script],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert f"error: {tmp_path}: No space left on device\n" in done.stderr
+    assert (
+        "next: free space there, and run it again; temporary files go to the folder that TMPDIR names"
+        in done.stderr
+    )
+
+
+def test_a_full_disk_elsewhere_is_not_taken_for_the_temporary_folder(tmp_path):
+    with (
+        pytest.raises(OSError, match="No space left") as raised,
+        TemporaryFolder("test", tmp_path),
+        open("/dev/full", "wb", buffering=0) as full,  # noqa: PTH123 - unbuffered
+    ):
+        full.write(b"text")
+    assert raised.value.filename is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
@@ -13,21 +14,24 @@ from kerncap_stages.cli.progress import show_phases
 from kerncap_stages.cli.shapes import read_block, read_shape
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.project.built import warn_of_stale_variant
+from kerncap_stages.project.built import explain_timed, warn_of_stale_variant
 from kerncap_stages.project.cases import average_ratios, read_cases
+from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import make_printable
+from kerncap_stages.validate.timed.known_verdict import find_known_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.replay import Replay
     from kerncap_stages.project.cases import Case
     from kerncap_stages.replay.options import ReplayOptions
-    from kerncap_stages.replay.report import WrongRuns
+    from kerncap_stages.replay.report import ReplayResult, WrongRuns
     from kerncap_stages.store import Store
+    from kerncap_stages.store.remembered import Remembered
 
 # Also what the command makes of its options, so that it imports this module alone.
 __all__ = ["read_block", "read_shape", "replay_captures"]
@@ -46,7 +50,8 @@ def replay_captures(
             say(f"note: {make_printable(note)}")
     worst, timed = ExitCode.DONE, _TimedRuns()
     ratios: list[float] = []
-    for number, (store, capture, case, cases) in enumerate(_find_captures(store_folder, artifacts)):
+    found = _find_captures(store_folder, artifacts, options)
+    for number, (store, capture, case, cases) in enumerate(found):
         each = options
         if options.dump_folder is not None and number > 0:
             each = replace(options, dump_folder=options.dump_folder / str(number))
@@ -57,8 +62,12 @@ def replay_captures(
             digest, made, result = run_replay(
                 store, capture, replace(each, progress=report), timed.judge, timed.count_changed
             )
-        for line in write_result_lines(made, result):
+        known = _find_verdict(store, made)
+        for line in write_result_lines(made, result, _explain_right(made, result, known)):
             say(add_store_option(line) if "next: " in line else line)
+        if options.variant is not None and not options.has_shape:
+            for line in _explain_verdict(known, has_times=made.comparison is not None):
+                say(add_store_option(f"note: {line}"))
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
             say(f"note: {make_printable(unlisted)}")
         emit(digest, made if as_json else None)
@@ -74,6 +83,35 @@ def replay_captures(
         ):
             worst = max(worst, ExitCode.ANSWER_IS_NO)
     return worst
+
+
+def _find_verdict(store: Store, made: Replay) -> Remembered | None:
+    """Find the newest verdict on the variant of a replay; None without a variant or a verdict."""
+    if made.variant is None:
+        return None
+    return find_known_verdict(
+        store, made.capture.digest, made.variant.payload.digest, made.plan.variant_shape
+    )
+
+
+def _explain_right(made: Replay, result: ReplayResult, known: Remembered | None) -> str | None:
+    """Say how other results of a variant are known to be right; None if they were not judged, or are not."""
+    if made.variant is None or not any(result.variant_states) or result.wrong_runs is not None:
+        return None
+    if known is not None and known.made.tolerance is not None:
+        return f"within the bounds of verdict {known.digest.short}"
+    return "right as kc-validate compares"
+
+
+def _explain_verdict(known: Remembered | None, *, has_times: bool) -> Iterator[str]:
+    """Tell of a verdict on a variant that is FAIL; where it has times, also that there is no verdict."""
+    if known is not None and not known.made.passed:
+        yield (
+            f"the newest verdict on this code is FAIL: {known.digest.short}; "
+            f"`kc-show {known.digest.short}` shows why"
+        )
+    elif known is None and has_times:
+        yield "no verdict on this code is known here: `kc-validate` judges it"
 
 
 class _TimedRuns:
@@ -95,10 +133,14 @@ class _TimedRuns:
 
 
 def _find_captures(
-    store_folder: Path | None, artifacts: Sequence[str] | None
+    store_folder: Path | None, artifacts: Sequence[str] | None, options: ReplayOptions
 ) -> Iterator[tuple[Store, Digest, Case | None, list[Case]]]:
     """Yield each capture with its store; where its project has several, also with its case and all cases."""
     for text in read_artifact_texts(artifacts, otherwise="@capture"):
+        folder = find_project_folder(Path(text))
+        if folder != Path(text) and options.interleave and options.variant is not None:
+            # As `make bench` does, which chose the code object.
+            say(f"note: {make_printable(explain_timed(folder, options.variant))}")
         store, captures = find_captures(store_folder, text)
         cases = read_cases([(store, each) for each in captures]) if len(captures) > 1 else []
         for number, capture in enumerate(captures):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import say
-from kerncap_stages.cli.flows.run_check import CheckRequest, check_dispatches
+from kerncap_stages.cli.flows.run_check import CheckRequest, check_dispatches, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import compare_by_turns, describe_times
+from kerncap_stages.cli.flows.run_json import write_json
 from kerncap_stages.cli.flows.run_variants import ChosenVariant, choose_variants, write_files
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from kerncap_stages.collect.paired_times import PairedTimes
     from kerncap_stages.collect.program import RunningProgram
     from kerncap_stages.collect.replacing import Replaced
 
@@ -66,11 +65,15 @@ def run_in_program(
     spec = ProgramSpec(command, in_foreground=True)
     if arguments.json is not None:  # no script may read an earlier run's
         arguments.json.unlink(missing_ok=True)
+    checked = None
     if arguments.checked is not None:
         settings = make_settings(*arguments.bounds, None, perturb=False)
         wanted = CheckRequest(arguments.checked, settings, any_code=arguments.any_code)
-        if not check_dispatches(Store.open(store_folder), spec, variants, wanted, _tell):
-            _tell("the program was not run: the variant was wrong in a checked dispatch, or compared in none")
+        checked = check_dispatches(Store.open(store_folder), spec, variants, wanted, _tell)
+        if (why := explain_failed_check(checked)) is not None:
+            _tell(f"the program was not run: {why}")
+            if arguments.json is not None:
+                write_json(arguments.json, spec, variants, checked=checked)
             return ExitCode.ANSWER_IS_NO
     times = None
     with_cuda = any(each.capture.environment.backend is Backend.CUDA for each in variants)
@@ -97,7 +100,7 @@ def run_in_program(
             for line in describe_times(times, is_software=is_software):
                 _tell(line)
     if arguments.json is not None:
-        _write_json(arguments.json, variants, run, times)
+        write_json(arguments.json, spec, variants, checked=checked, run=run, times=times)
     if run.program.exit_signal is not None:
         return 128 + run.program.exit_signal
     return run.program.exit_code or 0
@@ -213,43 +216,3 @@ def _explain(run: ReplacedRun, found: Replaced) -> str:
     if found.failures:
         return "the variant could not run"
     return "no code object that the program loaded has this kernel"
-
-
-def _write_json(
-    path: Path, variants: Sequence[ChosenVariant], run: ReplacedRun, times: PairedTimes | None
-) -> None:
-    kernels = []
-    for number, variant in enumerate(variants):
-        found = run.add_up(number)
-        kernels.append(
-            {
-                "kernel": variant.name,
-                "symbol": variant.symbol,
-                "capture": variant.capture_digest,
-                "variant": variant.variant_digest,
-                "dispatches": found.dispatches,
-                "kept_dispatches": found.kept,
-                "replaced_code_objects": found.loaded,
-                "other_code_objects": found.other_code,
-                "failures": found.failures,
-            }
-        )
-    page: dict[str, Any] = {
-        "schema_version": 1,
-        "command": list(run.program.spec.command),
-        "exit_code": run.program.exit_code,
-        "exit_signal": run.program.exit_signal,
-        "wall_ns": run.wall_ns,
-        "processes": len(run.processes),
-        "kernels": kernels,
-    }
-    if times is not None:
-        low, high, confidence = times.interval
-        page["compare"] = {
-            "captured_wall_ns": times.captured_ns,
-            "variant_wall_ns": times.variant_ns,
-            "ratio": times.ratio,
-            "interval": [low, high],
-            "confidence": confidence,
-        }
-    path.write_text(json.dumps(page, indent=2) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.pages.verdict import count_regions, format_footer, format_lines
 from kerncap_stages.replay.variant import explain_unfit
@@ -37,43 +39,87 @@ class CheckRequest:
     any_code: bool
 
 
+@dataclass(frozen=True)
+class CheckedDispatch:
+    """A dispatch that was captured for a check.
+
+    verdict, passed: None if there was nothing to compare, or the variant will not run there; ``why`` says so.
+    """
+
+    variant: ChosenVariant
+    number: int  # among those of the kernel in its process, from 0
+    capture: Digest
+    verdict: Digest | None
+    passed: bool | None
+    why: str | None
+
+
+def explain_failed_check(checked: Sequence[CheckedDispatch]) -> str | None:
+    """Explain why the program must not run with the variants; None if they were right and compared at all."""
+    compared = [each for each in checked if each.passed is not None]
+    if not compared:
+        return "the variant was compared in no dispatch"
+    if wrong := sum(not each.passed for each in compared):
+        return f"the variant was wrong in {wrong} of {len(compared)} compared dispatches"
+    return None
+
+
 def check_dispatches(
     store: Store,
     spec: ProgramSpec,
     variants: Sequence[ChosenVariant],
     wanted: CheckRequest,
     tell: Callable[[str], None],
-) -> bool:
+) -> list[CheckedDispatch]:
     """Compare the variant with the captured kernel from the states of its first dispatches in a run.
 
     Runs the program with its own kernels, without input and with its output dropped, until they are captured.
-    Returns whether the variant was right wherever it was compared, and was compared at all.
+    The captures are not listed afterwards: the latest capture stays what it was. Verdicts refer to them.
     """
-    verdicts = []
-    for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell):
+    captured: list[Digest] = []
+    try:
+        return list(_check_all(store, spec, variants, wanted, tell, captured))
+    finally:
+        for digest in captured:
+            with contextlib.suppress(ArtifactError):  # somebody else took it off the list
+                store.remove(digest)
+
+
+def _check_all(
+    store: Store,
+    spec: ProgramSpec,
+    variants: Sequence[ChosenVariant],
+    wanted: CheckRequest,
+    tell: Callable[[str], None],
+    captured: list[Digest],
+) -> Iterator[CheckedDispatch]:
+    """Yield what was found of each dispatch. ``captured``: gets each capture once it is in the store."""
+    for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell, captured):
         launch = capture.launch
+        found = CheckedDispatch(variant, capture.dispatch.index_of_kernel, digest, None, None, None)
         where = (
             f"{variant.title}: dispatch {capture.dispatch.index_of_kernel} (grid "
             f"{format_shape(launch.grid_blocks)}, block {format_shape(launch.block_work_items)})"
         )
         if (why := _explain_unchecked(variant, capture, any_code=wanted.any_code)) is not None:
             tell(f"{where}: not compared: {why}")
+            yield replace(found, why=why)
             continue
         request = read_request(store, digest, variant.path, wanted.settings, variant.shape)
-        _, verdict = judge_now(store, request, fresh=False)
+        judged, verdict = judge_now(store, request, fresh=False)
         if verdict.passed and count_regions(verdict)[0] == 0:
             again = shlex.join(["kc-validate", digest.short, "--variant", str(variant.path)])
             tell(
                 f"{where}: nothing to compare: the captured kernel changes no memory there, and neither does "
                 f"the variant, which may do nothing at all; `{again}` judges it from other states"
             )
+            yield replace(found, why="neither kernel changes memory there")
             continue
-        verdicts.append(verdict.passed)
         tell(f"{where}: {format_footer(verdict)}")
         if not verdict.passed:
             for line in format_lines(verdict, verbose=False):
                 tell(f"  {line}")
-    return bool(verdicts) and all(verdicts)
+        yield replace(found, verdict=judged, passed=verdict.passed)
 
 
 def _explain_unchecked(variant: ChosenVariant, capture: Capture, *, any_code: bool) -> str | None:
@@ -92,6 +138,7 @@ def _capture(
     variants: Sequence[ChosenVariant],
     count: int,
     tell: Callable[[str], None],
+    captured: list[Digest],
 ) -> Iterator[tuple[ChosenVariant, Digest, Capture]]:
     """Capture the dispatches that the variants will run in. All are captured before the first is yielded."""
     selections = tuple(
@@ -115,7 +162,10 @@ def _capture(
             warn=warnings.append,
             progress=report,
         )
-        found = list(run_capture(store, quiet, options))
+        found = []
+        for each in run_capture(store, quiet, options):
+            captured.append(each[0])
+            found.append(each)
     if len(found) < count * len(variants):  # else they are about the end that the program was given
         for text in warnings:
             tell(f"check: {text}")

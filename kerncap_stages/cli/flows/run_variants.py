@@ -101,7 +101,7 @@ def choose_variants(
     captures = [(digest, load_as(store, digest, Capture)) for digest in digests]
     chosen = [each for each in captures if _is_named(each[1].kernel, kernel)]
     if not chosen:
-        names = ", ".join(made.kernel.demangled_name for _, made in captures)
+        names = ", ".join(dict.fromkeys(made.kernel.demangled_name for _, made in captures))
         raise UsageError(f"--kernel {kernel}: no such kernel was captured", hint=f"there are: {names}")
     variants: list[ChosenVariant] = []
     for digest, made in chosen:

@@ -14,6 +14,7 @@ from kerncap_stages.errors import ExitCode, Refused, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines, format_tried
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import (
+    explain_judged,
     find_unbuilt_edits,
     require_current,
     suggest_build,
@@ -148,6 +149,7 @@ def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
     built = None if arguments.variant else find_built_variant(folder)
     if built is not None:
         require_current(folder, built)
+        say(f"note: {make_printable(explain_judged(folder, built))}")
     variant = arguments.variant or built
     if variant is not None:
         for note in warn_of_stale_variant(folder, variant):

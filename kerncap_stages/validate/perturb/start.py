@@ -10,7 +10,7 @@ from kerncap_stages.code.code_object import list_writable_data
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.validate.perturb.address_ranges import find_captured_ranges
-from kerncap_stages.validate.perturb.states import perturb
+from kerncap_stages.validate.perturb.states import name_fresh_values, perturb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,6 +68,12 @@ class Start:
     def variety(self) -> Variety | None:
         """Which of the states with fresh values it is; None if it has none."""
         return next((trial.variety for trial in self.trials if trial.is_fresh), None)
+
+    @property
+    def fresh_name(self) -> str | None:
+        """The values of the inputs, for people; None if none are fresh."""
+        kinds = {trial.perturbation for trial in self.trials if trial.is_fresh}
+        return None if self.variety is None else name_fresh_values(kinds, self.variety)
 
     @property
     def capture(self) -> Capture:

@@ -31,7 +31,7 @@ from kerncap_stages.validate.perturb.patterns import (
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence, Set
 
     import numpy.typing as npt
 
@@ -98,6 +98,23 @@ FRESH = {
     Perturbation.FRESH_NEAR: Freshness.NEAR,
     Perturbation.FRESH_FLOATS: Freshness.FLOATS,
 }
+
+_NAMES = {
+    Variety.ALL: "{}",
+    Variety.FEW: "{} in few elements",
+    Variety.FEW_OTHERS: "{} in few other elements",
+    Variety.SIGNS: "the captured values with other signs",
+    Variety.MIRRORED: "{} with other signs",
+    Variety.ZEROS: "{} with more zeros",
+}
+
+
+def name_fresh_values(kinds: Set[Perturbation], variety: Variety) -> str:
+    """Name the fresh values of a state for people. ``kinds``: those of its inputs."""
+    values = "fresh values"
+    if kinds <= {Perturbation.FRESH_NEAR, Perturbation.FRESH_FLOATS}:
+        values = "near values" if Perturbation.FRESH_NEAR in kinds else "fresh floats"
+    return _NAMES[variety].format(values)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ which runs of the captured kernel differ, too, and without what threads of the p
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.write_set import find_written_ranges
+from kerncap_stages.digest import Digest
 from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.replay import ReplayOutcome
@@ -35,12 +37,13 @@ from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import ProcessReplayer, Run
 from kerncap_stages.validate.request import JudgeSettings
+from kerncap_stages.validate.timed.known_verdict import find_known_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kerncap_stages.digest import Digest, MemoryRef
+    from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.replay.report import ReplayResult
@@ -190,20 +193,15 @@ class _StateJudge:
 
 def _find_settings(store: Store, digest: Digest, capture: Capture, variant: Path) -> JudgeSettings:
     """Find how the newest verdict on this code object, in this launch, compared; else byte for byte."""
-    code = extract_variant_code(variant.read_bytes(), capture)
+    code = Digest(hashlib.sha256(extract_variant_code(variant.read_bytes(), capture)).hexdigest())
     shape = find_other_shape(find_variant_shape(variant), capture.launch)
-    for entry in store.list_artifacts("validation"):
-        if digest not in entry.parents:
-            continue
-        verdict = load_as(store, entry.digest, Validation)
-        if verdict.variant_shape != shape:
-            continue  # it is right in another launch
-        if verdict.variant is None or store.get(verdict.variant.payload.digest) != code:
-            continue
-        bounds = verdict.tolerance
-        types = {region.element_type.value for region in verdict.regions}
-        return JudgeSettings(
-            Bounds() if bounds is None else Bounds(bounds.absolute, bounds.relative, bounds.ulp),
-            types.pop() if bounds is not None and len(types) == 1 and types != {"bytes"} else None,
-        )
-    return JudgeSettings()
+    known = find_known_verdict(store, digest, code, shape)
+    if known is None:
+        return JudgeSettings()
+    verdict = load_as(store, known.digest, Validation)
+    bounds = verdict.tolerance
+    types = {region.element_type.value for region in verdict.regions}
+    return JudgeSettings(
+        Bounds() if bounds is None else Bounds(bounds.absolute, bounds.relative, bounds.ulp),
+        types.pop() if bounds is not None and len(types) == 1 and types != {"bytes"} else None,
+    )

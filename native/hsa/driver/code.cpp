@@ -85,6 +85,27 @@ Result<void> find_place(const Loader& loader, const std::vector<hsa_loaded_code_
   return Error{ErrorCode::device, "the runtime does not say where it loaded the code object"};
 }
 
+// Whether the runtime says that the file is at fault, not the device or the lack of something.
+bool is_fault_of_code(hsa_status_t status) {
+  switch (status) {
+    case HSA_STATUS_ERROR_INVALID_CODE_OBJECT:
+    case HSA_STATUS_ERROR_INVALID_CODE_SYMBOL:
+    case HSA_STATUS_ERROR_INVALID_SYMBOL_NAME:
+    case HSA_STATUS_ERROR_INVALID_ISA:
+    case HSA_STATUS_ERROR_INVALID_ISA_NAME:
+    case HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS:
+    case HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED:
+    case HSA_STATUS_ERROR_VARIABLE_UNDEFINED: return true;
+    default: return false;
+  }
+}
+
+Error load_error(const Runtime& runtime, const std::string& what, hsa_status_t status) {
+  Error error = runtime_error(runtime, what, status);
+  if (is_fault_of_code(status)) error.code = ErrorCode::invalid_argument;
+  return error;
+}
+
 }  // namespace
 
 std::string architecture_of(const std::string& isa) {
@@ -148,17 +169,17 @@ std::unique_ptr<replay::Code> HsaDriver::load_own(std::string_view file, const s
 Result<void> HsaDriver::load_by_runtime(LoadedCode& code, const std::string& symbol) {
   hsa_status_t status =
       m_runtime.hsa_code_object_reader_create_from_memory(code.file.data(), code.file.size(), &code.reader);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reading the code object", status);
+  if (status != HSA_STATUS_SUCCESS) return load_error(m_runtime, "reading the code object", status);
   status = m_runtime.hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
                                                &code.executable);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating an executable", status);
   status = m_runtime.hsa_executable_load_agent_code_object(code.executable, m_device->agent, code.reader, nullptr,
                                                            nullptr);
   if (status != HSA_STATUS_SUCCESS) {
-    return runtime_error(m_runtime, "loading the code object on a " + architecture_of(m_device->isa), status);
+    return load_error(m_runtime, "loading the code object on a " + architecture_of(m_device->isa), status);
   }
   status = m_runtime.hsa_executable_freeze(code.executable, nullptr);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "freezing the executable", status);
+  if (status != HSA_STATUS_SUCCESS) return load_error(m_runtime, "freezing the executable", status);
   hsa_executable_symbol_t found{};
   status = m_runtime.hsa_executable_get_symbol_by_name(code.executable, (symbol + ".kd").c_str(), &m_device->agent,
                                                        &found);

@@ -47,7 +47,10 @@ Result<std::unique_ptr<HipLauncher>> HipLauncher::start(std::uint32_t device) {
 Result<HipLauncher::Module> HipLauncher::load(std::span<const std::byte> file, const std::string& symbol) {
   Module made;
   if (const int code = m_hip.hipModuleLoadData(&made.module, file.data()); code != 0) {
-    return error("loading the code object through HIP", code);
+    Error failed = error("loading the code object through HIP", code);
+    // hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorInvalidKernelFile, hipErrorSharedObjectInitFailed
+    if (code == 200 || code == 209 || code == 218 || code == 303) failed.code = ErrorCode::invalid_argument;
+    return failed;
   }
   constexpr int k_not_found = 500;      // hipErrorNotFound
   const int code = m_hip.hipModuleGetFunction(&made.function, made.module, symbol.c_str());

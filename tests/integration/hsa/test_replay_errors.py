@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from kerncap_stages.errors import ExitCode
+
+PT_LOAD = (1).to_bytes(4, "little")
+
+
+def read_program_headers(elf):
+    """Return where the program headers begin, the size of each in bytes, and their number."""
+    (offset,) = struct.unpack_from("<Q", elf, 32)
+    return (offset, *struct.unpack_from("<HH", elf, 54))
 
 
 @pytest.fixture
@@ -66,6 +76,20 @@ def test_a_code_object_that_is_damaged_inside_is_refused_or_a_result(stages, sca
     done = stages.replay(scaled, "--variant", tmp_path / "damaged.co")
     assert done.code in (0, 2, 3, 4, 6), done.err
     assert "Traceback" not in done.err
+
+
+def test_a_code_object_that_the_loader_refuses_is_the_users_file(stages, scaled, variant, tmp_path):
+    content = bytearray(variant("idempotent").read_bytes())
+    headers, size_bytes, number = read_program_headers(content)
+    for at in range(headers, headers + number * size_bytes, size_bytes):
+        if content[at : at + 4] == PT_LOAD:
+            content[at : at + 4] = bytes(4)  # PT_NULL: nothing is loaded
+    damaged = tmp_path / "damaged.co"
+    damaged.write_bytes(content)
+    for words in (("replay", "--variant"), ("replay", "--compare"), ("validate", "--variant")):
+        done = stages.run(words[0], scaled, words[1], damaged).must(ExitCode.USAGE)
+        assert f"{damaged} cannot be loaded" in done.err
+        assert "rebuild it" in done.err
 
 
 def test_options_that_go_together(stages, scaled, variant):

@@ -8,6 +8,8 @@ import re
 import pytest
 from programs import Build, Program, compile_once
 
+from kerncap_stages.store import Store
+
 KERNEL = "reverse_blocks"
 
 
@@ -115,6 +117,25 @@ def test_check_compares_dispatches_of_this_run_and_compare_times_runs_by_turns(
     assert [len(read["captured_wall_ns"]), len(read["variant_wall_ns"]), read["confidence"]] == [1, 1, 0.0]
     assert read["interval"][0] <= read["ratio"] <= read["interval"][1]
     assert "on the software GPU: this says nothing about the time on hardware" in right.err
+
+
+def test_a_failed_check_is_written_and_its_captures_are_not_the_latest(stages, launches, variant, tmp_path):
+    page = tmp_path / "page.json"
+    page.write_text("of an earlier run")
+    before = Store.open(stages.store).resolve("@capture")
+    words = ("--variant", variant("launches", "OTHER"), "--check", 1, "--json", page)
+    wrong = stages.run("run", *words, "--", launches).must(1)
+    read = json.loads(page.read_text())
+    found = [(each["dispatch"], each["passed"]) for each in read["check"]]
+    assert set(found) == {(0, False)}
+    assert f"the variant was wrong in {len(found)} of {len(found)} compared dispatches" in wrong.err
+    assert (read["exit_code"], read["kernels"][0]["dispatches"]) == (None, 0)
+    assert Store.open(stages.store).resolve("@capture") == before
+    again = stages.run("run", "--variant", variant("launches", "MORE"), "--", launches).must()
+    assert f"as in capture {before.short}" in again.err
+    # The verdict keeps the capture: a collection leaves it.
+    stages.run("store", "gc").must()
+    stages.run("validate", read["check"][0]["capture"], "--variant", variant("launches", "MORE")).must()
 
 
 def test_check_says_where_there_is_nothing_to_compare(stages, program, variant):

@@ -12,7 +12,7 @@ from kerncap_stages.replay.report import ReplayResult
 from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.validate.arguments import Pointer
 from kerncap_stages.validate.baselines import Baselines
-from kerncap_stages.validate.judgement import Judgement
+from kerncap_stages.validate.judgement import WRITES_ELSEWHERE, Judgement
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run, split_writes
 from kerncap_stages.validate.unexpected_writes import (
@@ -42,15 +42,17 @@ class Replays:
         return made(self.writes)
 
 
-def made(writes):
-    return Run(ReplayOutcome.COMPLETED, None, {}, writes=None if writes is None else frozenset(writes))
+def made(writes, outputs=None):
+    return Run(
+        ReplayOutcome.COMPLETED, None, outputs or {}, writes=None if writes is None else frozenset(writes)
+    )
 
 
 def double_first_half(values):
     values[: COUNT // 2] *= 2
 
 
-def judge(store, kernel, before, of_captured, of_variant, *, software=True):
+def judge(store, kernel, before, of_captured, of_variant, *, software=True, outputs=None):
     bench = Bench(store, kernel, before=before)
     device = bench.capture.environment.devices[0].model_copy(update={"software": software})
     environment = bench.capture.environment.model_copy(update={"devices": (device,)})
@@ -62,9 +64,9 @@ def judge(store, kernel, before, of_captured, of_variant, *, software=True):
     golden = {each.base_address: each.post for each in bench.capture.regions}
     start = Start(store, bench.capture)
     judgement = Judgement(Mode.BYTE_EXACT)
-    found = unexpected.judge(judgement, start, made(of_variant), golden, REPEATS)
+    found = unexpected.judge(judgement, start, made(of_variant, outputs), golden, REPEATS)
     # What is known of a state is not found out again.
-    assert unexpected.judge(judgement, start, made(of_variant), golden, REPEATS) == found
+    assert unexpected.judge(judgement, start, made(of_variant, outputs), golden, REPEATS) == found
     # The captured kernel has as many runs to write as the variant.
     assert replays.repeats == (REPEATS if replays.replayed else None)
     return found, replays
@@ -134,3 +136,11 @@ def test_one_run_that_was_not_recorded_makes_its_state_unknown():
 @pytest.mark.parametrize("writes", [(), ({0},), ({0}, {1}, {2}), ({0}, {1}, {2}, {3}, {4})])
 def test_records_that_are_not_one_a_run_belong_to_none(writes):
     assert written(1, 2, *writes) == (None, [None, None])
+
+
+def test_memory_that_the_variant_changes_is_not_said_to_be_put_back(store, before):
+    changed = Bench(store, double, before=before).capture
+    outputs = {each.base_address: each.post for each in changed.regions}
+    found, _ = judge(store, double_first_half, before, {0}, {0, 1}, outputs=outputs)
+    assert found.reasons == (WRITES_ELSEWHERE,)
+    assert not found.passed

@@ -1,0 +1,75 @@
+"""Writes what kc-run found, for scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.cli.flows.run_check import CheckedDispatch
+    from kerncap_stages.cli.flows.run_variants import ChosenVariant
+    from kerncap_stages.collect.paired_times import PairedTimes
+    from kerncap_stages.collect.program import ProgramSpec
+    from kerncap_stages.collect.replacing import ReplacedRun
+
+
+def write_json(
+    path: Path,
+    spec: ProgramSpec,
+    variants: Sequence[ChosenVariant],
+    *,
+    checked: Sequence[CheckedDispatch] | None = None,
+    run: ReplacedRun | None = None,
+    times: PairedTimes | None = None,
+) -> None:
+    """Write a file. ``checked``: None without a check. ``run``: None if the program was not run."""
+    page: dict[str, Any] = {
+        "schema_version": 1,
+        "command": list(spec.command),
+        "exit_code": None if run is None else run.program.exit_code,
+        "exit_signal": None if run is None else run.program.exit_signal,
+        "wall_ns": None if run is None else run.wall_ns,
+        "processes": 0 if run is None else len(run.processes),
+        "kernels": [_describe_kernel(number, each, run) for number, each in enumerate(variants)],
+    }
+    if checked is not None:
+        page["check"] = [_describe_dispatch(each) for each in checked]
+    if times is not None:
+        low, high, confidence = times.interval
+        page["compare"] = {
+            "captured_wall_ns": times.captured_ns,
+            "variant_wall_ns": times.variant_ns,
+            "ratio": times.ratio,
+            "interval": [low, high],
+            "confidence": confidence,
+        }
+    path.write_text(json.dumps(page, indent=2) + "\n")
+
+
+def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | None) -> dict[str, Any]:
+    found = None if run is None else run.add_up(number)
+    return {
+        "kernel": variant.name,
+        "symbol": variant.symbol,
+        "capture": variant.capture_digest,
+        "variant": variant.variant_digest,
+        "dispatches": 0 if found is None else found.dispatches,
+        "kept_dispatches": 0 if found is None else found.kept,
+        "replaced_code_objects": 0 if found is None else found.loaded,
+        "other_code_objects": 0 if found is None else found.other_code,
+        "failures": [] if found is None else found.failures,
+    }
+
+
+def _describe_dispatch(checked: CheckedDispatch) -> dict[str, Any]:
+    return {
+        "symbol": checked.variant.symbol,
+        "dispatch": checked.number,
+        "capture": checked.capture,
+        "validation": checked.verdict,
+        "passed": checked.passed,
+        "not_compared": checked.why,
+    }

@@ -1,0 +1,63 @@
+"""What kc-run says and writes before it runs the program."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import manifest_examples as examples
+import pytest
+
+from kerncap_stages.cli.flows import run_variants
+from kerncap_stages.cli.flows.run_check import CheckedDispatch, explain_failed_check
+from kerncap_stages.cli.flows.run_json import write_json
+from kerncap_stages.collect.program import ProgramSpec
+from kerncap_stages.errors import UsageError
+
+
+def test_a_kernel_of_several_cases_is_named_once(tmp_path, monkeypatch):
+    code = tmp_path / "fast.hsaco"
+    code.touch()
+    monkeypatch.setattr(run_variants, "find_captures", lambda *_: (None, ["a", "b", "c"]))
+    monkeypatch.setattr(run_variants, "load_as", lambda *_: examples.capture())
+    name = examples.capture().kernel.demangled_name
+    with pytest.raises(UsageError, match="--kernel nothing: no such kernel was captured") as refused:
+        run_variants.choose_variants(None, code, kernel="nothing", capture="project")
+    assert refused.value.hint == f"there are: {name}"
+
+
+VARIANT = SimpleNamespace(
+    name="step(float*)", symbol="_Z4stepPf", capture_digest="c" * 64, variant_digest="v" * 64
+)
+
+
+def checked(*passed):
+    return [
+        CheckedDispatch(VARIANT, number, "d" * 64, None if each is None else "e" * 64, each, None)
+        for number, each in enumerate(passed)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("passed", "why"),
+    [
+        ((), "the variant was compared in no dispatch"),
+        ((None, None), "the variant was compared in no dispatch"),
+        ((True, None, False), "the variant was wrong in 1 of 2 compared dispatches"),
+        ((True, None), None),
+    ],
+)
+def test_a_failed_check_says_which_way(passed, why):
+    assert explain_failed_check(checked(*passed)) == why
+
+
+def test_what_a_failed_check_found_is_written(tmp_path):
+    page = tmp_path / "page.json"
+    write_json(page, ProgramSpec(("./app", "7")), [VARIANT], checked=checked(False, None))
+    read = json.loads(page.read_text())
+    assert (read["schema_version"], read["command"], read["processes"]) == (1, ["./app", "7"], 0)
+    assert (read["exit_code"], read["exit_signal"], read["wall_ns"]) == (None, None, None)
+    assert (read["kernels"][0]["symbol"], read["kernels"][0]["dispatches"]) == ("_Z4stepPf", 0)
+    assert [each["passed"] for each in read["check"]] == [False, None]
+    assert [each["validation"] for each in read["check"]] == ["e" * 64, None]
+    assert "compare" not in read
