@@ -75,7 +75,7 @@ def _read_slot(argument: Mapping[str, Any]) -> KernargSlot:
     offset_bytes, size_bytes = _read_number(argument, ".offset"), _read_number(argument, ".size")
     value_kind = _read_text(argument, ".value_kind") or _lack(".value_kind")
     if not _VALUE_KIND.fullmatch(value_kind):
-        _refuse(".value_kind in its metadata is no kind of argument")
+        _refuse(".value_kind in its metadata is not a kind of argument")
     return KernargSlot(
         offset_bytes=_lack(".offset") if offset_bytes is None else offset_bytes,
         size_bytes=_lack(".size") if size_bytes is None else size_bytes,
@@ -98,7 +98,7 @@ def _read_number(values: Mapping[str, Any], key: str) -> int | None:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        _refuse(f"{key} in its metadata is no number")
+        _refuse(f"{key} in its metadata is not a number")
     if not 0 <= number <= _LARGEST:
         _refuse(f"{key} in its metadata is {number}, which is out of range")
     return number
@@ -107,14 +107,14 @@ def _read_number(values: Mapping[str, Any], key: str) -> int | None:
 def _read_text(values: Mapping[str, Any], key: str) -> str | None:
     value = values.get(key)
     if value is not None and not isinstance(value, str):
-        _refuse(f"{key} in its metadata is no text")
+        _refuse(f"{key} in its metadata is not a string")
     return value
 
 
 def _read_list(values: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     found = values.get(key, [])
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        _refuse(f"{key} in its metadata is no list of maps")
+        _refuse(f"{key} in its metadata is not a list of maps")
     return found
 
 
@@ -123,7 +123,7 @@ def _read_shape(values: Mapping[str, Any], key: str) -> tuple[int, int, int] | N
     if not found:
         return None
     if not isinstance(found, list) or len(found) < 3:
-        _refuse(f"{key} in its metadata is no list of three numbers")
+        _refuse(f"{key} in its metadata is not a list of three numbers")
     x, y, z = (_read_number({key: each}, key) or 0 for each in found[:3])
     return x, y, z
 

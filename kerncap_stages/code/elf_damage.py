@@ -23,7 +23,7 @@ _RAISED = (
     struct.error,
     zlib.error,
 )
-_UNFIT = "what its headers say does not fit its contents"
+_UNFIT = "its headers and its contents do not match"
 
 
 @contextmanager

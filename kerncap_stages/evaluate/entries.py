@@ -74,7 +74,7 @@ class Entry:
         """Return its record, without a rank. ``machine``: the evaluation's."""
         answers = [] if self.failed is not None else [self.answers[number] for number in range(len(cases))]
         outcome = self.failed.outcome if self.failed is not None else _combine(answers)
-        # The first reason says why it is not right: what is said of a case for which it is comes later.
+        # Reasons of the cases that decided the outcome come first.
         told = [self.failed] if self.failed else sorted(answers, key=lambda each: each.outcome is not outcome)
         reasons = tuple(dict.fromkeys(reason for each in told for reason in each.reasons))
         code = next((each.code for each in answers if each.code is not None), None)

@@ -31,7 +31,7 @@ _NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
 def identify_machine(architecture: str, ignored: Collection[str] = ()) -> str:
     """Return a digest that changes when another device, driver, runtime or replayer would run a capture.
 
-    So it does when another state of this package would judge the run.
+    It also changes with the installed code of this package.
     architecture: of the device that the capture was taken on. ignored: variables that do not count.
     """
     parts: list[str] = [os.uname().release, stamp_code()]

@@ -1,7 +1,8 @@
-"""Tells one state of this package's own code from another: all commits between releases have one version."""
+"""Computes digests of this package's own code: its version does not change with each commit."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from functools import cache
@@ -27,8 +28,9 @@ def stamp_code(package: Path = _PACKAGE) -> str:
     """
     hasher = hashlib.sha256()
     for path, entry in _list_code(package):
-        status = entry.stat()
-        hasher.update(f"{path}\0{status.st_size} {status.st_mtime_ns}\0".encode(errors="surrogateescape"))
+        with contextlib.suppress(OSError):  # an editor's dangling link; a file that is just replaced
+            status = entry.stat()
+            hasher.update(f"{path}\0{status.st_size} {status.st_mtime_ns}\0".encode(errors="surrogateescape"))
     record = package.with_name(f"kerncap_stages-{__version__}.dist-info") / "RECORD"
     if record.is_file():
         hasher.update(record.read_bytes())
@@ -40,9 +42,10 @@ def digest_code(package: Path = _PACKAGE) -> Digest:
     """Return a digest of the contents of the code, for manifests. It takes some 30 ms."""
     hasher = hashlib.sha256()
     for path, entry in _list_code(package):
-        data = Path(entry.path).read_bytes()
-        hasher.update(f"{path}\0{len(data)}\0".encode(errors="surrogateescape"))
-        hasher.update(data)
+        with contextlib.suppress(OSError):
+            data = Path(entry.path).read_bytes()
+            hasher.update(f"{path}\0{len(data)}\0".encode(errors="surrogateescape"))
+            hasher.update(data)
     return Digest(hasher.hexdigest())
 
 

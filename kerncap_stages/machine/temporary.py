@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 PREFIX = "kerncap-stages-"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_BYTES = 64 << 10  # a write that fails leaves less than a block, and others may free some meanwhile
 
 _swept: set[Path] = set()  # by this process
@@ -56,9 +55,9 @@ class TemporaryFolder:
     ) -> None:
         """Remove the folder. An error of a full disk gets the name of the folder that holds this one."""
         # Linux names no file where a write fails. The block may also write elsewhere, to a disk that is full.
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
             with contextlib.suppress(OSError):
-                if shutil.disk_usage(self.path).free < _FULL_BYTES or error.errno == errno.EDQUOT:
+                if shutil.disk_usage(self.path).free < _FULL_BYTES:
                     error.filename = os.fspath(self.path.parent)
         self.remove()
 

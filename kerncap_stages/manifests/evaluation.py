@@ -110,7 +110,9 @@ class Evaluation(Manifest):
     kernel_name: str
     cases: tuple[EvaluatedCase, ...] = Field(min_length=1)
     environment: Environment
-    machine: Digest = Field(description="stands for device, driver and replayer: times compare within one")
+    machine: Digest = Field(
+        description="stands for device, driver and the installed package: times compare within one"
+    )
     tolerance: Tolerance | None = None
     complete: bool = Field(description="false: interrupted before all variants were judged")
     variants: tuple[EvaluatedVariant, ...]

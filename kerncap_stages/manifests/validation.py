@@ -254,7 +254,7 @@ class Validation(Manifest):
     environment: Environment
     judge_code: Digest | None = Field(
         default=None,
-        description="of the package's code that judged: many commits have one version; none: not recorded",
+        description="digest of the package's code that made this verdict; none: not recorded",
     )
     variant: CodeObject | None = Field(description="none: the baseline itself")
     built_from: tuple[BuiltFile, ...] | None = Field(

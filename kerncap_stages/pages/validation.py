@@ -39,7 +39,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("mode", validation.mode.value.replace("_", " ")),
             ("bounds", None if validation.tolerance is None else _format_bounds(validation.tolerance)),
             ("options", None if validation.options is None else _format_options(validation)),
-            ("judge's code", None if validation.judge_code is None else validation.judge_code.short),
+            ("code that judged", None if validation.judge_code is None else validation.judge_code.short),
             ("launched as", None if shape is None else formats.describe_shape(shape)),
             *(("because", reason) for reason in validation.reasons),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),

@@ -65,7 +65,7 @@ def summarise_cases(cases: Sequence[Case], passed: Sequence[bool]) -> Iterator[s
     yield f"Cases: right for {len(cases) - len(wrong)} of {len(cases)}, wrong for:"
     yield from (f"  {case.launch}" for case in wrong)
     if len(wrong) < len(cases):
-        yield "  the variant may be specialised to the sizes or the values of:"
+        yield "  it is right for these, and may be specialised to their sizes or values:"
         yield from (f"  {case.launch}" for case in cases if case not in wrong)
 
 

@@ -25,9 +25,9 @@ def set_aside(folder: Path) -> tuple[str, ...]:
     return names
 
 
-def find_built_variant(folder: Path, stem: str = "") -> Path | None:
-    """Return the rebuilt code object in a folder; None if there is none. ``stem``: how its name begins."""
-    names = (name for name in VARIANTS if name.startswith(stem))
+def find_built_variant(folder: Path, prefix: str = "") -> Path | None:
+    """Return the rebuilt code object in a folder; None if there is none. ``prefix``: of its name."""
+    names = (name for name in VARIANTS if name.startswith(prefix))
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 

@@ -24,7 +24,9 @@ _ELSEWHERE = (
 _VARIANT_REFUSED = "the variant cannot be loaded: "
 _REBUILD = "the file is damaged, or not made for this GPU: rebuild it, and run it again"
 _CAPTURED_REFUSED = "the captured code object cannot be loaded: "
-_ROCM_OF_CAPTURE = "use the ROCm that the program was captured with: `kc-show` of the capture names it"
+_ROCM_OF_CAPTURE = (
+    "install the ROCm version that the program was captured with: `kc-show` of the capture names it"
+)
 _NEWER_ROCM = "install ROCm 6.4 or later, or replay it on a machine that has it: `kc-store export`"
 _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),

@@ -132,8 +132,8 @@ class UnexpectedWrites:
             return judgement
         unexpected = suspected - known
         restored = unexpected - set(self._find_changed(start, unexpected, run.outputs))
-        names = ", ".join(self._labels[part] for part in sorted(restored))
-        return judgement.fail(f"{PUTS_BACK}: {names}" if restored else WRITES_ELSEWHERE)
+        names = ", ".join(self._labels[part] for part in sorted(restored or unexpected))
+        return judgement.fail(f"{PUTS_BACK if restored else WRITES_ELSEWHERE}: {names}")
 
     def judge_guarded(self, judgement: Judgement, variant: Path) -> Judgement:
         """Fail a variant that cannot complete where it may only write where the captured kernel does.

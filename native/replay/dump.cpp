@@ -72,9 +72,10 @@ Result<void> Engine::repeat(Candidate& candidate) {
   if (!m_options.report_file.empty()) be_quiet();  // people have read what the first run printed
   OwnData own(m_plan, m_driver, *candidate.code);
   const bool looks = m_options.unsettled_repeats != 0;
+  std::chrono::steady_clock::duration looking{};  // of a large code object it takes as long as a run
   if (const Result<bool> looked = looks ? own.look() : false; !looked) return looked.error();
   for (std::uint64_t i = 0;; ++i) {
-    const auto took = std::chrono::steady_clock::now() - began;
+    const auto took = std::chrono::steady_clock::now() - began - looking;
     const bool has_more = i < m_options.repeats && took <= most;
     // What counts its launches may do otherwise in a later one.
     const bool goes_on = m_outcome.unsettled && i < m_options.unsettled_repeats && took <= k_unsettled_times * most;
@@ -92,9 +93,11 @@ Result<void> Engine::repeat(Candidate& candidate) {
     if (!differs) return differs.error();
     ++m_outcome.repeats;
     if (looks) {
+      const auto look_began = std::chrono::steady_clock::now();
       const Result<bool> changed = own.look();
       if (!changed) return changed.error();
       m_outcome.unsettled = changed.value();
+      looking += std::chrono::steady_clock::now() - look_began;
     }
     if (!differs.value()) continue;
     if (m_outcome.repeats_differing++ >= m_options.keep_differing) continue;

@@ -16,9 +16,10 @@ core::Result<bool> OwnData::look() {
   std::vector<std::byte> data;
   std::uint64_t left = k_most_bytes;
   std::vector<AddressRange> parts = m_code.own_data();
-  // A kernel that means to can also count in its constants and between its instructions.
+  // Constants and instructions are writable on AMD GPUs, too.
   parts.push_back({m_code.load_address, m_code.load_bytes});
   for (const AddressRange& part : parts) {
+    if (part.bytes == 0) continue;
     data.resize(std::min(part.bytes, left));
     left -= data.size();
     if (core::Result<void> read = m_driver.read(m_place, part.base, data); !read) return read.error();

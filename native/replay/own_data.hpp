@@ -1,5 +1,5 @@
-// Whether a code object's own variables, or anything else of it in memory, are other ones after a run than after the run
-// before: then it counts launches, or keeps something from one to the next.
+// Finds out whether a code object's variables, constants or instructions changed since the run before: then it counts
+// launches, or keeps something from one to the next.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,7 +31,13 @@ def require_one_outcome(
     for seed in SEEDS:
         done = stages.run("evaluate", digest, folder, "--seed", seed, "--workers", 1, "--json", *words)
         outcomes = {
-            each["name"].rpartition("/")[2].removesuffix(".hsaco"): each["outcome"]
+            each["name"].rpartition("/")[2].removesuffix(".hsaco"): _read_outcome(each)
             for each in json.loads(done.out)["variants"]
         }
         assert outcomes == wanted, f"seed {seed}: {done.err}"
+
+
+def _read_outcome(variant: dict[str, Any]) -> str:
+    """Return what the verdict says, which may pass a variant that only timed runs find to be wrong."""
+    is_timed = variant["reasons"] and re.match(r"wrong in \d+ of \d+ timed runs", variant["reasons"][0])
+    return "wrong when timed" if is_timed else str(variant["outcome"])

@@ -33,7 +33,7 @@ VARIANT = SimpleNamespace(
 
 def checked(*passed):
     return [
-        CheckedDispatch(VARIANT, number, "d" * 64, None if each is None else "e" * 64, each, None)
+        CheckedDispatch(VARIANT, 71, number, "d" * 64, None if each is None else "e" * 64, each, None)
         for number, each in enumerate(passed)
     ]
 

@@ -60,7 +60,10 @@ AnyCodeOption = Annotated[
     ),
 ]
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write what was replaced to FILE, as JSON.")
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write what was checked, replaced and timed to FILE, as JSON."
+    ),
 ]
 
 

@@ -111,7 +111,7 @@ def _explain_verdict(known: Remembered | None, *, has_times: bool) -> Iterator[s
             f"`kc-show {known.digest.short}` shows why"
         )
     elif known is None and has_times:
-        yield "no verdict on this code is known here: `kc-validate` judges it"
+        yield "this store has no verdict on this code: `kc-validate` makes one"
 
 
 class _TimedRuns:

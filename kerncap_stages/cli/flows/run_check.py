@@ -47,6 +47,7 @@ class CheckedDispatch:
     """
 
     variant: ChosenVariant
+    process_id: int
     number: int  # among those of the kernel in its process, from 0
     capture: Digest
     verdict: Digest | None
@@ -74,15 +75,20 @@ def check_dispatches(
     """Compare the variant with the captured kernel from the states of its first dispatches in a run.
 
     Runs the program with its own kernels, without input and with its output dropped, until they are captured.
-    The captures are not listed afterwards: the latest capture stays what it was. Verdicts refer to them.
+    Captures of dispatches in which the variant was wrong are listed afterwards, for who looks into it. The
+    others are not: the latest capture stays what it was. Verdicts refer to them.
     """
     captured: list[Digest] = []
+    found: list[CheckedDispatch] = []
     try:
-        return list(_check_all(store, spec, variants, wanted, tell, captured))
+        found += _check_all(store, spec, variants, wanted, tell, captured)
     finally:
+        wrong = {each.capture for each in found if each.passed is False}
         for digest in captured:
-            with contextlib.suppress(ArtifactError):  # somebody else took it off the list
-                store.remove(digest)
+            if digest not in wrong:
+                with contextlib.suppress(ArtifactError):  # somebody else took it off the list
+                    store.remove(digest)
+    return found
 
 
 def _check_all(
@@ -96,9 +102,18 @@ def _check_all(
     """Yield what was found of each dispatch. ``captured``: gets each capture once it is in the store."""
     for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell, captured):
         launch = capture.launch
-        found = CheckedDispatch(variant, capture.dispatch.index_of_kernel, digest, None, None, None)
+        dispatch = capture.dispatch
+        found = CheckedDispatch(
+            variant,
+            dispatch.process_id,
+            dispatch.index_of_kernel,
+            digest,
+            verdict=None,
+            passed=None,
+            why=None,
+        )
         where = (
-            f"{variant.title}: dispatch {capture.dispatch.index_of_kernel} (grid "
+            f"{variant.title}: dispatch {dispatch.index_of_kernel} (grid "
             f"{format_shape(launch.grid_blocks)}, block {format_shape(launch.block_work_items)})"
         )
         if (why := _explain_unchecked(variant, capture, any_code=wanted.any_code)) is not None:

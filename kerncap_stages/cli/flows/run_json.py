@@ -67,6 +67,7 @@ def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | Non
 def _describe_dispatch(checked: CheckedDispatch) -> dict[str, Any]:
     return {
         "symbol": checked.variant.symbol,
+        "process_id": checked.process_id,
         "dispatch": checked.number,
         "capture": checked.capture,
         "validation": checked.verdict,

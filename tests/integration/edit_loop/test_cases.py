@@ -34,7 +34,9 @@ def test_a_variant_that_is_right_for_some_cases_only(stages):
     assert make(stages, project, "recompile").returncode == 0
     wrong = stages.run("validate", "project").must(1)
     _, _, said = wrong.err.partition("Cases: right for 2 of 3, wrong for:\n")
-    told, _, specialised = said.partition("  the variant may be specialised to the sizes or the values of:\n")
+    told, _, specialised = said.partition(
+        "  it is right for these, and may be specialised to their sizes or values:\n"
+    )
     assert told == "  20 x 1 x 1 work-groups of 256 x 1 x 1\n"
     assert specialised.count("work-groups of 256 x 1 x 1\n") == 2
     assert "  20 x 1" not in specialised
