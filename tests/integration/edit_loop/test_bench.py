@@ -9,7 +9,7 @@ from made_in_projects import make
 from programs import SOURCES, Build, Program, compile_once
 
 FAILED = re.compile(r"^note: the newest verdict on this code is FAIL: (\w{12}); `kc-show \1` shows why", re.M)
-UNKNOWN = "note: no verdict on this code is known here: `kc-validate` judges it\n"
+UNKNOWN = "note: this store has no verdict on this code: `kc-validate` makes one\n"
 SAME = "not the same bytes as after the captured dispatch"
 
 
