@@ -137,7 +137,9 @@ class Outputs:
         explorer = SimpleNamespace(find_parts=lambda _: [whole], find_witness=lambda _: None)
         self.comparison = Comparison(store, self.bench.capture, explorer, [])
         capture = self.bench.capture
-        start = SimpleNamespace(capture=capture, is_fresh=False, is_perturbed=True, trials=(), key="")
+        start = SimpleNamespace(
+            capture=capture, is_fresh=False, is_perturbed=True, trials=(), key="", fresh_name=None
+        )
         region = capture.regions[0]
         self.wanted = Expectation(start, {region.base_address: region.post}, Bounds())
 
