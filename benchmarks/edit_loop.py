@@ -160,7 +160,7 @@ def further_verdict(run: Run) -> Figure:
     return _verdict(run)
 
 
-@row("loop.quick-verdict", "a verdict with --quick on a further edit / kc-validate --help", at_most(4.0))
+@row("loop.quick-verdict", "a verdict with --quick on a further edit / kc-validate --help", at_most(8.0))
 def quick_verdict(run: Run) -> Figure:
     made = demo(run)
     ours, plain, ratio, cpu = run.paired(
