@@ -93,8 +93,10 @@ def _read_slot(argument: Mapping[str, Any]) -> KernargSlot:
 
 def _read_number(values: Mapping[str, Any], key: str) -> int | None:
     value = values.get(key)
-    if value is None:
-        return None
+    return None if value is None else _convert_number(value, key)
+
+
+def _convert_number(value: Any, key: str) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
@@ -124,7 +126,7 @@ def _read_shape(values: Mapping[str, Any], key: str) -> tuple[int, int, int] | N
         return None
     if not isinstance(found, list) or len(found) < 3:
         _refuse(f"{key} in its metadata is not a list of three numbers")
-    x, y, z = (_read_number({key: each}, key) or 0 for each in found[:3])
+    x, y, z = (_convert_number(each, key) for each in found[:3])
     return x, y, z
 
 

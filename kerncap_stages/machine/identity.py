@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import KerncapError
-from kerncap_stages.machine.native_paths import find_native_file
 from kerncap_stages.machine.own_code import stamp_code
 from kerncap_stages.machine.softgpu import fall_back
 
@@ -25,13 +23,12 @@ _DRIVER_FILES = (
 _DEVICE_FILES = ("/sys/class/kfd/kfd/topology/nodes", "properties")
 _RUNTIMES = ("libhsa-runtime64.so.1", "libcuda.so.1", "libamd_comgr.so.3", "libamd_comgr.so.2")
 _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/rocm/lib")
-_NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
 
 
 def identify_machine(architecture: str, ignored: Collection[str] = ()) -> str:
     """Return a digest that changes when another device, driver, runtime or replayer would run a capture.
 
-    It also changes with the installed code of this package.
+    It also changes with the rest of this package's installed code.
     architecture: of the device that the capture was taken on. ignored: variables that do not count.
     """
     parts: list[str] = [os.uname().release, stamp_code()]
@@ -49,11 +46,6 @@ def identify_machine(architecture: str, ignored: Collection[str] = ()) -> str:
         parts += [_read_text(node / _DEVICE_FILES[1]) for node in sorted(nodes.iterdir())]
     folders = [*_LIBRARY_FOLDERS, os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")]  # noqa: PTH118
     parts += [_stamp(Path(folder) / name) for folder in dict.fromkeys(folders) for name in _RUNTIMES]
-    for name in _NATIVE_FILES:
-        try:
-            parts.append(_stamp(find_native_file(name)))
-        except KerncapError:
-            parts.append(f"no {name}")
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 

@@ -50,9 +50,9 @@ class CheckedDispatch:
     process_id: int
     number: int  # among those of the kernel in its process, from 0
     capture: Digest
-    verdict: Digest | None
-    passed: bool | None
-    why: str | None
+    verdict: Digest | None = None
+    passed: bool | None = None
+    why: str | None = None
 
 
 def explain_failed_check(checked: Sequence[CheckedDispatch]) -> str | None:
@@ -103,15 +103,7 @@ def _check_all(
     for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell, captured):
         launch = capture.launch
         dispatch = capture.dispatch
-        found = CheckedDispatch(
-            variant,
-            dispatch.process_id,
-            dispatch.index_of_kernel,
-            digest,
-            verdict=None,
-            passed=None,
-            why=None,
-        )
+        found = CheckedDispatch(variant, dispatch.process_id, dispatch.index_of_kernel, digest)
         where = (
             f"{variant.title}: dispatch {dispatch.index_of_kernel} (grid "
             f"{format_shape(launch.grid_blocks)}, block {format_shape(launch.block_work_items)})"
