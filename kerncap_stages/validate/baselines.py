@@ -12,11 +12,11 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.store.check import find_damaged, set_damaged_aside
 from kerncap_stages.store.remembered import load_known, make_request_key
-from kerncap_stages.validate.perturb.start import Start
+from kerncap_stages.validate.perturb.start import Start, make_fresh_starts
 from kerncap_stages.validate.replayer import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kerncap_stages.digest import Digest, MemoryRef
     from kerncap_stages.manifests.capture import Capture
@@ -88,9 +88,13 @@ class Baselines:
         if kept is not None and kept.changed_region is not None and kept.pre_state is not None:
             known = {kept.changed_region: kept.pre_state}
         start = Start(self._store, self._capture, *trials, known=known)
-        if len(trials) == 1 and not start.is_fresh:
+        if not start.is_fresh:
             self._starts[key] = start
         return start
+
+    def start_freshly(self, choices: Sequence[Sequence[Trial]]) -> list[Start]:
+        """Return the states of these choices of trials, which differ in their variety alone."""
+        return make_fresh_starts(self._store, self._capture, choices)
 
     def run_from(self, *trials: Trial) -> BaselineRun:
         """Return the replay from the state in which these regions are perturbed."""

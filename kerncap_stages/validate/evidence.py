@@ -157,7 +157,7 @@ class Comparison:
         for region, expected in self._find_compared(wanted):
             base = region.base_address
             others = {each[base] for each in runs if each.get(base, expected) != expected}
-            for part in self._explorer.find_parts(region) if others else ():
+            for part in self._explorer.trials.find_parts(region) if others else ():
                 if part.element_type is None and region.pre is not None:
                     before, after, *actuals = self._read(part, region.pre, expected, *others)
                     varying[base, part.start] = find_float_ranges(part, before, after, actuals)
@@ -189,7 +189,7 @@ class Comparison:
     def _find_parts(self, wanted: Expectation, region: Region, states: States) -> Iterator[Span]:
         """Yield the parts to compare. Where floats are guessed, an integer among them must not differ."""
         captured = self._find_captured(region.base_address).post
-        for whole in self._explorer.find_parts(region):
+        for whole in self._explorer.trials.find_parts(region):
             for part in cut_at_ranges(whole, wanted.varying.get((region.base_address, whole.start), ())):
                 kind = part.element_type
                 are_alike = differ_as_floats if kind == whole.element_type else differ_as_sums

@@ -8,29 +8,19 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
-from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
 from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
-from kerncap_stages.validate.perturb.start import (
-    MAX_CHANGED_BYTES,
-    Start,
-    can_put_back,
-    find_variable_ranges,
-)
-from kerncap_stages.validate.perturb.states import (
-    EVERYWHERE,
-    LIGHT_PAIRS,
-    MAX_BYTES,
-    Perturbation,
-    Trial,
-)
+from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_put_back
+from kerncap_stages.validate.perturb.states import EVERYWHERE, LIGHT_PAIRS, MAX_BYTES, Perturbation
+from kerncap_stages.validate.perturb.trials import Trials
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.digest import MemoryRef
@@ -88,6 +78,14 @@ class Explorer:
         self._replays = replays
         self._seed = seed
         self._limits = limits or Limits()
+        self.trials = Trials(
+            store,
+            capture,
+            arguments,
+            settings.default_type,
+            is_exact=settings.bounds.is_exact,
+            most_bytes=self._limits.region_bytes,
+        )
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
     @cached_property
@@ -122,8 +120,8 @@ class Explorer:
         inputs, unreached = self.inputs[0], self.unreached[0]
         beside = None
         if sum(region.size_bytes for region in (*inputs, *unreached)) <= MAX_CHANGED_BYTES:
-            beside = next(self._make_joint_trials(unreached), None)
-        parts = [(region, self.find_parts(region)) for region in inputs]
+            beside = next(self.trials.make_joint(unreached), None)
+        parts = [(region, self.trials.find_parts(region)) for region in inputs]
         return FreshInputs(
             self._baselines,
             parts,
@@ -146,43 +144,6 @@ class Explorer:
         if len(together) > 1:
             self._replays.begin_further(Start(self._store, self._capture), together, None)
 
-    def find_parts(self, region: Region) -> tuple[Span, ...]:
-        """Cut a region into parts whose elements have one type."""
-        if self._settings.default_type is not None:
-            labels = [part.label for part in cut_region(region, self._arguments) if part.label]
-            return (Span(0, region.size_bytes, self._settings.default_type, ", ".join(labels)),)
-        return cut_region(region, self._arguments)
-
-    def make_trials(self, region: Region) -> Iterator[Trial]:
-        """Yield the ways to perturb a region, the strongest first."""
-        parts, keep = self.find_parts(region), not self._settings.bounds.is_exact
-        for perturbation in self._choose_perturbations(region, parts):
-            yield Trial(region, perturbation, parts, keep_magnitude=keep)
-
-    def _choose_perturbations(self, region: Region, parts: tuple[Span, ...]) -> Iterator[Perturbation]:
-        # A code object's region holds instructions, too, so only its variables are perturbed.
-        if region.kind is MemoryKind.CODE_OBJECT:
-            if find_variable_ranges(self._store, self._capture, region):
-                yield from (of_variables for _, of_variables in LIGHT_PAIRS)
-        elif region.size_bytes <= self._limits.region_bytes:
-            if not self._settings.bounds.is_exact:
-                yield Perturbation.STRONG
-            for of_regions, _ in LIGHT_PAIRS:
-                yield of_regions
-                if of_regions is Perturbation.LIGHT and self._has_magnitudes(region, parts):
-                    yield Perturbation.LIGHT_MAGNITUDE
-        else:
-            yield Perturbation.LIGHT_SAMPLES
-        if region.written:
-            yield Perturbation.LIGHT_WRITTEN
-
-    def _has_magnitudes(self, region: Region, parts: tuple[Span, ...]) -> bool:
-        """Whether keeping magnitudes gives another state. With bounds all light perturbations keep them."""
-        light, magnitude = (
-            Trial(region, kind, parts).units for kind in (Perturbation.LIGHT, Perturbation.LIGHT_MAGNITUDE)
-        )
-        return self._settings.bounds.is_exact and light != magnitude
-
     def speculate(
         self,
         captured: Start,
@@ -202,7 +163,7 @@ class Explorer:
         of_captured_kernel: list[Start] = []
         for region in self.reach.candidates[:MAX_REGIONS]:
             # Other trials are needed only if the captured kernel does not complete from this one.
-            trial = next(self.make_trials(region), None)
+            trial = next(self.trials.make(region), None)
             if trial is None:
                 continue
             kept = self._baselines.find_kept(trial)
@@ -230,6 +191,9 @@ class Explorer:
                 of_captured_kernel += all_fresh
             if (in_turn or is_software) and again is not None and fresh.changes is not None:
                 in_turn += all_fresh
+        unreached = self._guess_unreached(fresh)
+        if in_turn and unreached is not None and unreached.changes is not None:
+            in_turn.append(unreached)
         if not is_software:
             self._begin_together(of_captured_kernel)
         if in_turn:
@@ -237,6 +201,22 @@ class Explorer:
         if is_software and in_turn:
             # Two replays at once slow each other down there: the variant's comes first.
             self._begin_together(of_captured_kernel)
+
+    def _guess_unreached(self, fresh: Start | None) -> Start | None:
+        """Return the state with unreached memory perturbed, if the judge will need it by itself.
+
+        None if it is perturbed in ``fresh``, the state with fresh values, or if no earlier validation found
+        that the captured kernel bears it.
+        """
+        if fresh is not None and not all(trial.is_fresh for trial in fresh.trials):
+            return None
+        for trials in self.trials.make_joint(self.unreached[0]):
+            kept = self._baselines.find_kept(*trials)
+            if kept is None:
+                return None
+            if kept.outcome is ReplayOutcome.COMPLETED:
+                return self._baselines.start_from(*trials)
+        return None
 
     def begin_turns(
         self, captured: Start, found: Sequence[BaselineRun], variant: Path, again: Repeats | None
@@ -257,7 +237,7 @@ class Explorer:
         Prefers the first state from which the kernel writes the region. None if it completes from none.
         """
         strong = untouched = None
-        for trial in self.make_trials(region):
+        for trial in self.trials.make(region):
             is_strong = trial.perturbation is Perturbation.STRONG
             found = self._baselines.run_from(trial)
             if not found.completed:
@@ -275,31 +255,13 @@ class Explorer:
                 strong = found
         return strong or untouched
 
-    def _make_joint_trials(self, regions: Sequence[Region]) -> Iterator[list[Trial]]:
-        """Yield ways to perturb all these regions lightly; each leaves more bytes unperturbed.
-
-        The first is everywhere. Yields nothing if they are too large.
-        """
-        if sum(region.size_bytes for region in regions) > self._limits.region_bytes:
-            return
-        for pair in LIGHT_PAIRS:
-            trials = [
-                trial
-                for region in regions
-                for trial in self.make_trials(region)
-                if trial.perturbation in pair
-            ]
-            if len(trials) < len(regions):
-                return
-            yield trials
-
     def find_joint_baseline(self, regions: Sequence[Region]) -> BaselineRun | None:
         """Replay the captured kernel from a state in which all these regions are lightly perturbed.
 
         Perturbs them everywhere if the kernel completes from that. None if they are too large, or the kernel
         completes from no perturbed state.
         """
-        for trials in self._make_joint_trials(regions):
+        for trials in self.trials.make_joint(regions):
             found = self._baselines.run_from(*trials)
             if found.completed:
                 return found
@@ -326,7 +288,7 @@ class Explorer:
 
     def _make_witness(self, base: int) -> tuple[MemoryRef, MemoryRef] | None:
         region = next(each for each in self._capture.regions if each.base_address == base)
-        for trial in self.make_trials(region) if not region.read_only else ():
+        for trial in self.trials.make(region) if not region.read_only else ():
             if trial.perturbation in _WITNESSES:
                 found = self._baselines.run_from(trial)
                 if found.completed:

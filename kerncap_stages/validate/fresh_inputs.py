@@ -116,13 +116,16 @@ class FreshInputs:
             states = start.pre_states
             captured = tuple(trial.region.pre for trial in start.trials if trial.is_fresh)
             found: dict[tuple[object, ...], Start | None] = {captured: None, _name(start): None}
-            for variety in (each for each in Variety if each is not Variety.ALL):
-                trials = (
+            choices = [
+                [
                     replace(trial, variety=variety, all_fresh=states[trial.region.base_address])
                     for trial in start.trials
                     if trial.is_fresh
-                )
-                other = self._baselines.start_from(*trials)
+                ]
+                for variety in Variety
+                if variety is not Variety.ALL
+            ]
+            for other in self._baselines.start_freshly(choices):
                 found.setdefault(_name(other), other)
             self._others[start.key] = [other for other in found.values() if other is not None]
         # A variant is not run from those that the captured kernel is known not to bear.

@@ -263,7 +263,7 @@ class Judge:
             if baseline.start.pre_states[each.base_address] == each.pre
             and each.base_address not in baseline.changed
         ]
-        judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
+        judgement = judgement.note(*explain_kept(self._explorer.trials.find_parts(region) for region in kept))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
         if judgement.passed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kerncap_stages.validate.arguments import Span
-from kerncap_stages.validate.perturb.fresh import Variety, freshen
+from kerncap_stages.validate.perturb.fresh import FreshValues, Variety
 
 TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 
@@ -13,8 +13,8 @@ TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 def fresh(values, element_type, freshness, seed=1, ranges=None, variety=Variety.ALL, **options):
     content = values.copy().view(np.uint8).reshape(-1)
     parts = (Span(0, content.size, element_type),)
-    freshen(content, parts, freshness, ranges, seed, variety, **options)
-    return content.view(values.dtype)
+    made = FreshValues(content, parts, freshness, ranges, seed, **options).make(variety)
+    return made.view(values.dtype)
 
 
 def make_each(values, element_type, freshness, **options):

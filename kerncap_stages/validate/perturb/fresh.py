@@ -84,81 +84,93 @@ class Variety(StrEnum):
 OTHER_SIGNS = frozenset({Variety.SIGNS, Variety.MIRRORED, Variety.ZEROS})
 
 
-def freshen(
-    content: Bytes,
-    parts: Sequence[Span],
-    freshness: Freshness,
-    ranges: AddressRanges | None,
-    seed: int,
-    variety: Variety = Variety.ALL,
-    *,
-    is_output: bool = False,
-    known: Bytes | None = None,
-) -> None:
-    """Replace the values of a region in place.
+class FreshValues:
+    """Fresh values of a region from one seed."""
 
-    content: uint8[size_bytes], the whole region. parts: the types of its elements. ranges: all captured
-    memory, to recognise addresses. is_output: the captured kernel writes it, so zeros there are old values.
-    known: uint8[size_bytes], what this made of the same content for ALL; the others begin with that.
-    """
-    kept = _find_kept_words(content, ranges)
-    for part in parts:
-        _freshen_part(content, part, kept, freshness, seed, variety, is_output=is_output, known=known)
+    def __init__(
+        self,
+        captured: Bytes,
+        parts: Sequence[Span],
+        freshness: Freshness,
+        ranges: AddressRanges | None,
+        seed: int,
+        *,
+        is_output: bool = False,
+        known: Bytes | None = None,
+    ) -> None:
+        """``captured``: uint8[size_bytes], the whole region. parts: the types of its elements.
 
+        ranges: all captured memory, to recognise addresses. is_output: the captured kernel writes the region,
+        so zeros there are old values. known: uint8[size_bytes], what ``make`` returned for ``Variety.ALL``;
+        the other states begin with that.
+        """
+        self._captured = captured
+        self._parts = parts
+        self._freshness = freshness
+        self._seed = seed
+        self._is_output = is_output
+        self._known = known
+        self._kept = _find_kept_words(captured, ranges)
+        self._types: dict[tuple[Span, bool], str | None] = {}
 
-def _freshen_part(
-    content: Bytes,
-    part: Span,
-    kept: npt.NDArray[np.bool_] | None,
-    freshness: Freshness,
-    seed: int,
-    variety: Variety,
-    *,
-    is_output: bool,
-    known: Bytes | None,
-) -> None:
-    changes_signs = variety in OTHER_SIGNS
-    kind = part.element_type
-    if freshness is Freshness.ANY or (changes_signs and kind is None):
-        kind = find_type(kind, content[part.start : part.end])
-    if freshness is Freshness.ANY:
-        kind = _find_integers(kind, content[part.start : part.end])
-    word = _choose_word(kind)
-    size = np.dtype(word).itemsize
-    end = part.start + (min(part.end, content.size) - part.start) // size * size
-    is_zero = kind in _FLOATS and not content[part.start : end].any()
-    fills = freshness is Freshness.ANY or changes_signs
-    if variety is Variety.ZEROS:
-        fills = is_output
-    is_any = freshness is Freshness.ANY
-    if (kind != part.element_type and not is_any) or (is_zero and fills != is_any):
-        known = None  # ALL took the part for another type, or left its zeros
-    make: Callable[..., Words] = _make_floats if is_zero and fills else _freshen_elements
+    def make(self, variety: Variety) -> Bytes:
+        """Return the region with fresh values: uint8[size_bytes]."""
+        content = self._captured.copy()
+        for part in self._parts:
+            self._freshen(content, part, variety)
+        return content
 
-    def freshen_slab(low: int, high: int) -> None:
-        elements = content[low:high].view(word)
-        free: slice | npt.NDArray[np.bool_] = slice(None)
-        if kept is not None:
-            offsets = np.arange(low, high, size)
-            free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
-        values = elements[free]
-        # Of each slab's own, as slabs come in any order; and a variety's own, whether ALL is known or not.
-        if variety is Variety.SIGNS:
-            made = values
-        elif known is None:
-            made = make(values, kind, freshness, np.random.Generator(np.random.PCG64([seed, low])))
-        else:
-            made = known[low:high].view(word)[free]
-        generator = np.random.Generator(np.random.PCG64([seed, low, 1]))
-        if variety in (Variety.FEW, Variety.FEW_OTHERS):
-            made = _choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
-        elif variety is Variety.SIGNS:
-            made = _flip_signs(values, kind, freshness, generator)
-        elif changes_signs:
-            made = _change_signs(values, made, kind, freshness, generator, variety)
-        elements[free] = made
+    def _find_type(self, part: Span, *, guesses: bool) -> str | None:
+        """Return the type of a part's elements. ``guesses``: tell a type that nobody knows by the values."""
+        if (part, guesses) not in self._types:
+            kind, content = part.element_type, self._captured[part.start : part.end]
+            if guesses:
+                kind = find_type(kind, content)
+            if self._freshness is Freshness.ANY:
+                kind = _find_integers(kind, content)
+            self._types[part, guesses] = kind
+        return self._types[part, guesses]
 
-    for_each_slab(freshen_slab, part.start, end, _SLAB * size)
+    def _freshen(self, content: Bytes, part: Span, variety: Variety) -> None:
+        """Replace the captured values of a part."""
+        kept, freshness, seed = self._kept, self._freshness, self._seed
+        changes_signs, is_any = variety in OTHER_SIGNS, freshness is Freshness.ANY
+        guesses = is_any or (changes_signs and part.element_type is None)
+        kind = self._find_type(part, guesses=guesses)
+        word = _choose_word(kind)
+        size = np.dtype(word).itemsize
+        end = part.start + (min(part.end, content.size) - part.start) // size * size
+        is_zero = kind in _FLOATS and not content[part.start : end].any()
+        fills = self._is_output if variety is Variety.ZEROS else is_any or changes_signs
+        known = self._known
+        if (kind != part.element_type and not is_any) or (is_zero and fills != is_any):
+            known = None  # ALL took the part for another type, or left its zeros
+        make: Callable[..., Words] = _make_floats if is_zero and fills else _freshen_elements
+
+        def freshen_slab(low: int, high: int) -> None:
+            elements = content[low:high].view(word)
+            free: slice | npt.NDArray[np.bool_] = slice(None)
+            if kept is not None:
+                offsets = np.arange(low, high, size)
+                free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
+            values = elements[free]
+            # Of each slab's own, as slabs come in any order; and a variety's own, if ALL is known or not.
+            if variety is Variety.SIGNS:
+                made = values
+            elif known is None:
+                made = make(values, kind, freshness, np.random.Generator(np.random.PCG64([seed, low])))
+            else:
+                made = known[low:high].view(word)[free]
+            generator = np.random.Generator(np.random.PCG64([seed, low, 1]))
+            if variety in (Variety.FEW, Variety.FEW_OTHERS):
+                made = _choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
+            elif variety is Variety.SIGNS:
+                made = _flip_signs(values, kind, freshness, generator)
+            elif changes_signs:
+                made = _change_signs(values, made, kind, freshness, generator, variety)
+            elements[free] = made
+
+        for_each_slab(freshen_slab, part.start, end, _SLAB * size)
 
 
 def _find_integers(element_type: str | None, content: Bytes) -> str | None:

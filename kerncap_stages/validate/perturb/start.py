@@ -10,10 +10,10 @@ from kerncap_stages.code.code_object import list_writable_data
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.validate.perturb.address_ranges import find_captured_ranges
-from kerncap_stages.validate.perturb.states import name_fresh_values, perturb
+from kerncap_stages.validate.perturb.states import name_fresh_values, perturb, perturb_freshly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
@@ -127,6 +127,24 @@ class Start:
     def pre_states(self) -> dict[int, MemoryRef]:
         """The memory of each region at the start, by base address."""
         return {region.base_address: region.pre for region in self.capture.regions if region.pre is not None}
+
+
+def make_fresh_starts(store: Store, captured: Capture, choices: Sequence[Sequence[Trial]]) -> list[Start]:
+    """Return the starts of which each has these trials, which differ in their variety alone.
+
+    Each region is read once, and all states become durable together.
+    """
+    ranges = find_captured_ranges(captured)
+    known: list[dict[int, MemoryRef]] = [{} for _ in choices]
+    with store.begin_transaction() as transaction:
+        for trials in zip(*choices, strict=True):
+            made = perturb_freshly(store, transaction, trials, ranges)
+            for states, state in zip(known, made, strict=True):
+                states[trials[0].region.base_address] = state
+        transaction.publish_objects()
+    return [
+        Start(store, captured, *trials, known=states) for trials, states in zip(choices, known, strict=True)
+    ]
 
 
 def can_put_back(capture: Capture) -> bool:

@@ -18,7 +18,7 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
-from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
+from kerncap_stages.validate.perturb.fresh import Freshness, FreshValues, Variety
 from kerncap_stages.validate.perturb.guessed_types import find_type
 from kerncap_stages.validate.perturb.patterns import (
     STRONG_UNIT,
@@ -176,12 +176,7 @@ def perturb(
     if region.pre is None:
         raise ValueError("the region has no pre-state")
     if trial.is_fresh:
-        content = store.read_memory(region.pre.digest)
-        seed, is_output = trial.seed ^ region.base_address, bool(region.written)
-        typed = _guess_types(store, trial) if is_output else trial.parts
-        known = None if trial.all_fresh is None else store.read_memory(trial.all_fresh.digest)
-        freshen(content, typed, FRESH[kind], ranges, seed, trial.variety, is_output=is_output, known=known)
-        return MemoryRef.to(transaction.put_memory(content))
+        return perturb_freshly(store, transaction, [trial], ranges)[0]
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))
     if kind in _OF_REGIONS:
@@ -212,6 +207,30 @@ def perturb(
                         flip(chunk[low - start : high - start], low, part, pattern, after)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
+
+
+def perturb_freshly(
+    store: Store, transaction: Transaction, trials: Sequence[Trial], ranges: AddressRanges | None
+) -> list[MemoryRef]:
+    """Stage the pre-states of a region that these trials make: they differ in their variety alone.
+
+    ranges: as for ``perturb``.
+    """
+    first = trials[0]
+    region = first.region
+    if region.pre is None:
+        raise ValueError("the region has no pre-state")
+    is_output = bool(region.written)
+    values = FreshValues(
+        store.read_memory(region.pre.digest),
+        _guess_types(store, first) if is_output else first.parts,
+        FRESH[first.perturbation],
+        ranges,
+        first.seed ^ region.base_address,
+        is_output=is_output,
+        known=None if first.all_fresh is None else store.read_memory(first.all_fresh.digest),
+    )
+    return [MemoryRef.to(transaction.put_memory(values.make(trial.variety))) for trial in trials]
 
 
 def _guess_types(store: Store, trial: Trial) -> tuple[Span, ...]:

@@ -9,7 +9,7 @@ from made_up_replays import BASE
 
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
-from kerncap_stages.validate.perturb.fresh import Freshness, Variety, freshen
+from kerncap_stages.validate.perturb.fresh import Freshness, FreshValues, Variety
 from kerncap_stages.validate.perturb.guessed_types import guess_float, guess_integer
 
 
@@ -112,10 +112,9 @@ def test_addresses_and_null_pointers_keep_their_places():
 
 
 def test_parts_have_their_own_types_wherever_they_begin():
-    content = np.arange(4004, dtype=np.uint32).view(np.uint8)[: 4 * 4003 + 3].copy()
-    before = content.copy()
-    parts = (Span(0, 4, "int32"), Span(4, 8000, "int16"), Span(8000, content.size, "fp32"))
-    freshen(content, parts, Freshness.ANY, None, 7)
+    before = np.arange(4004, dtype=np.uint32).view(np.uint8)[: 4 * 4003 + 3]
+    parts = (Span(0, 4, "int32"), Span(4, 8000, "int16"), Span(8000, before.size, "fp32"))
+    content = FreshValues(before, parts, Freshness.ANY, None, 7).make(Variety.ALL)
     assert (content[4:8000] != before[4:8000]).any()
     assert (content[-3:] == before[-3:]).all()  # no whole element
 

@@ -94,6 +94,29 @@ def test_memory_that_the_kernel_does_not_reach_costs_one_replay_of_the_captured_
     assert set(bench.replayed) == {VARIANT}
 
 
+class BeyondSightInTurn(BeyondSight):
+    """It counts the states that the variant runs from in each process."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.in_turn = []
+
+    def run_in_turn(self, first, further, variant, repeats=None, **options):
+        if variant is not None:
+            self.in_turn.append(len({start.key for start in further}))
+        return super().run_in_turn(first, further, variant, repeats, **options)
+
+
+def test_later_verdicts_run_from_changed_memory_that_the_kernel_does_not_reach_in_the_same_process(store):
+    bench = BeyondSightInTurn(store, double, double)
+    bench.written_by = (False, False)
+    assert bench.judge().passed
+    bench.keep()
+    bench.in_turn.clear()
+    assert bench.judge().passed
+    assert bench.in_turn == [2]  # the output changed, and the memory that is not reached
+
+
 @pytest.mark.parametrize("seed", [None, 1])
 def test_a_write_of_what_was_there_is_seen_in_memory_that_the_kernel_does_not_reach(store, seed):
     bench = BeyondSight(store, double, double)

@@ -134,7 +134,8 @@ class Outputs:
         before = np.zeros(10240, np.float32)
         self.bench = Bench(store, lambda values: np.copyto(values, self.expected), before=before)
         whole = Span(0, self.expected.nbytes, None)
-        explorer = SimpleNamespace(find_parts=lambda _: [whole], find_witness=lambda _: None)
+        trials = SimpleNamespace(find_parts=lambda _: [whole])
+        explorer = SimpleNamespace(trials=trials, find_witness=lambda _: None)
         self.comparison = Comparison(store, self.bench.capture, explorer, [])
         capture = self.bench.capture
         start = SimpleNamespace(
