@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.installed import Compiler
     from kerncap_stages.compilers.kernel_unit import KernelUnit
 
-TOOLS = ("llvm-dis", "llvm-extract", "opt")
+TOOLS = ("llvm-dis", "llvm-extract")
+TO_LIST = ("llvm-dis", "--materialize-metadata")  # functions without their instructions
 TO_BITCODE = ("-c", "-emit-llvm", "-Xclang", "-disable-llvm-passes")
 # What clang's driver gives the optimiser for HIP, and not for bitcode.
 _AS_FOR_HIP = ("-ffp-contract=fast-honor-pragmas", "-mllvm", "-amdgpu-internalize-symbols")
@@ -45,11 +46,12 @@ def compile_one_kernel(compiler: Compiler, unit: KernelUnit, extra: Sequence[str
     beside = Path(compiler.path).resolve().parent
     with TemporaryFolder("kernel") as name:
         folder = Path(name)
-        whole, rest, kernel, code = (folder / part for part in ("unit.bc", "rest.bc", "kernel.bc", "code"))
+        whole, kernel, code = (folder / part for part in ("unit.bc", "kernel.bc", "code"))
         words = ("-w", *extra, "--no-gpu-bundle-output", *TO_BITCODE, "-o", str(whole), str(unit.path))
         _run(compiler.make_command(unit.target, unit.flags, *words), unit.directory)
         listing = folder / "unit.ll"
-        _run([str(beside / "llvm-dis"), str(whole), "-o", str(listing)], unit.directory)
+        tool, *options = TO_LIST
+        _run([str(beside / tool), *options, str(whole), "-o", str(listing)], unit.directory)
         kernels = list_kernels(listing.read_text(encoding="utf-8", errors="surrogateescape"))
         others = [each for each in kernels if strip_unit(each) != unit.symbol]
         if len(others) < WORTH_OTHERS or len(others) != len(kernels) - 1:
@@ -57,10 +59,9 @@ def compile_one_kernel(compiler: Compiler, unit: KernelUnit, extra: Sequence[str
         response = folder / "others.rsp"
         response.write_text("\n".join(f"--func={each}" for each in others), errors="surrogateescape")
         _run(
-            [str(beside / "llvm-extract"), "--delete", f"@{response}", str(whole), "-o", str(rest)],
+            [str(beside / "llvm-extract"), "--delete", f"@{response}", str(whole), "-o", str(kernel)],
             unit.directory,
         )
-        _run([str(beside / "opt"), "-passes=globaldce", str(rest), "-o", str(kernel)], unit.directory)
         made = (*compiler.complete(unit.flags), "-w", "-x", "ir", str(kernel), "-o", str(code))
         _run([compiler.path, *TO_CODE, f"-mcpu={unit.target}", *made], unit.directory)
         return code.read_bytes()

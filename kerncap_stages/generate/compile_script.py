@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import UNIT_MARK
 from kerncap_stages.compilers.installed import OPTIMISATION
-from kerncap_stages.compilers.one_kernel import TO_BITCODE, TO_CODE, TOOLS
+from kerncap_stages.compilers.one_kernel import TO_BITCODE, TO_CODE, TO_LIST, TOOLS
 from kerncap_stages.compilers.precompiled import TO_PRECOMPILE, TO_USE
 from kerncap_stages.generate.overlay import EDITABLE
 from kerncap_stages.generate.templates import make_environment
@@ -53,6 +53,7 @@ def make_compile_script(
         "one_kernel": symbol is not None,
         "tools": TOOLS,
         "to_bitcode": TO_BITCODE,
+        "to_list": TO_LIST,
         "to_code": TO_CODE,
         "level": level,
         "pattern": rf"--func={re.escape(symbol or '')}({UNIT_MARK})?",
