@@ -150,8 +150,10 @@ def replace_zeros(
     zeros = (elements & ~word(sign)) == 0
     yield
     if zeros.any():
-        after = golden(start + first, start + end)
-        elements[zeros] = _UNKNOWN if kind is None else _choose_number(after, kind)
+        number = _UNKNOWN
+        if kind is not None:
+            number = _choose_number(golden(start + first, start + end), kind)
+        elements[zeros] = number
 
 
 def _choose_number(golden: Bytes, kind: str) -> int:
