@@ -28,11 +28,12 @@ class Demo:
     """The demo program, built, with the project of its kernel."""
 
     folder: Path
+    executables: Path = Path(sys.executable).parent
 
     @property
     def environment(self) -> dict[str, str]:
         """With our executables first and a store of its own."""
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{self.executables}:{os.environ['PATH']}"
         # What a compiler cache saves is not what an edit costs.
         return {
             **os.environ,
@@ -96,27 +97,27 @@ class Demo:
         return self.seconds("hipcc", "-x", "hip", *target, *words, cwd="project")
 
 
+def build(made: Demo) -> Demo:
+    """Build the program in its empty folder, and take its kernel out."""
+    shutil.copytree(SOURCES, made.folder / "app")
+    entries = [
+        {"directory": str(made.folder / "app"), "file": unit, "arguments": ["hipcc", *FLAGS, "-c", unit]}
+        for unit in UNITS
+    ]
+    (made.folder / "app/compile_commands.json").write_text(json.dumps(entries))
+    for unit in UNITS:
+        made.seconds("hipcc", *FLAGS, "-c", unit, "-o", f"{Path(unit).stem}.o", cwd="app")
+    made.seconds("hipcc", *FLAGS, "main.o", "matvec.o", "-o", "demo", cwd="app")
+    made.seconds("kc-capture", "--kernel", "add_rows", "--dispatch", "1", "--", "./app/demo")
+    made.seconds("kc-locate", "@capture", "--source-dir", "app")
+    made.seconds("kc-generate", "@source", "--output", "project")
+    made.loop()
+    return made
+
+
 def demo(run: Run) -> Demo:
-    """Build the program and take its kernel out, once for all rows."""
-
-    def make() -> Demo:
-        made = Demo(run.place())
-        shutil.copytree(SOURCES, made.folder / "app")
-        entries = [
-            {"directory": str(made.folder / "app"), "file": unit, "arguments": ["hipcc", *FLAGS, "-c", unit]}
-            for unit in UNITS
-        ]
-        (made.folder / "app/compile_commands.json").write_text(json.dumps(entries))
-        for unit in UNITS:
-            made.seconds("hipcc", *FLAGS, "-c", unit, "-o", f"{Path(unit).stem}.o", cwd="app")
-        made.seconds("hipcc", *FLAGS, "main.o", "matvec.o", "-o", "demo", cwd="app")
-        made.seconds("kc-capture", "--kernel", "add_rows", "--dispatch", "1", "--", "./app/demo")
-        made.seconds("kc-locate", "@capture", "--source-dir", "app")
-        made.seconds("kc-generate", "@source", "--output", "project")
-        made.loop()
-        return made
-
-    return run.keep("edit_loop.demo", make)
+    """The program of all rows, built once."""
+    return run.keep("edit_loop.demo", lambda: build(Demo(run.place())))
 
 
 @row("loop.turn", "touch, recompile, replay, validate / touch, rebuild and run the demo program")
