@@ -16,6 +16,7 @@ from kerncap_stages.cli.options import (
     ToleranceOption,
     UlpOption,
     VersionOption,
+    check_seconds_option,
     complete_artifact,
     make_stage_app,
 )
@@ -83,8 +84,20 @@ CheckOption = Annotated[
         metavar="N",
         min=1,
         max=10_000,
-        help="First capture the kernel's first N dispatches in a run of their own, replay the variant from "
-        "each, and compare. If one differs, the program is not run with the variant: exit code 1.",
+        help="First capture the kernel's first N dispatches in a run of their own, and judge the variant on "
+        "each: on the first as kc-validate does, on the others as kc-validate --quick does. If one is FAIL, "
+        "the program is not run with the variant: exit code 1.",
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        callback=check_seconds_option,
+        help="End each replay of --check after this time, as kc-validate does. Default: 300. The run that "
+        "captures has no limit.",
+        show_default=False,
     ),
 ]
 
@@ -107,6 +120,7 @@ def run_program(
     tolerance: ToleranceOption = None,
     rtol: RtolOption = None,
     ulp: UlpOption = None,
+    timeout: TimeoutOption = None,
     compare: CompareOption = None,
     json: JsonOption = None,
     store: StoreOption = None,
@@ -121,6 +135,11 @@ def run_program(
 
     if check is None and (tolerance, rtol, ulp) != (None, None, None):
         raise UsageError("--tolerance, --rtol and --ulp are bounds of --check", hint="give --check N, too")
+    if check is None and timeout is not None:
+        raise UsageError(
+            "--timeout is the limit of the replays of --check, and nothing is checked",
+            hint="give --check N, too; `timeout SECONDS kc-run ...` limits the whole run",
+        )
     arguments = RunArguments(
         variant=variant,
         kernel=kernel,
@@ -128,6 +147,7 @@ def run_program(
         any_code=any_code,
         checked=check,
         bounds=(tolerance, rtol, ulp),
+        timeout_s=timeout,
         pairs=compare,
         json=json,
     )

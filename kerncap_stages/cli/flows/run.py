@@ -20,7 +20,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.store import Store
 from kerncap_stages.text.formats import count, format_shape
 from kerncap_stages.text.terminal import make_printable
-from kerncap_stages.validate.request import make_settings
+from kerncap_stages.validate.request import JudgeSettings, make_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +46,7 @@ class RunArguments:
     any_code: bool = False
     checked: int | None = None  # how many dispatches are compared first
     bounds: tuple[float | None, float | None, int | None] = (None, None, None)  # absolute, relative, ULP
+    timeout_s: float | None = None  # of a replay for a comparison; None: the judge's own
     pairs: int | None = None  # of timed runs
     json: Path | None = None
 
@@ -67,7 +68,8 @@ def run_in_program(
         arguments.json.unlink(missing_ok=True)
     checked = None
     if arguments.checked is not None:
-        settings = make_settings(*arguments.bounds, None, perturb=False)
+        timeout_s = arguments.timeout_s or JudgeSettings.timeout_s
+        settings = make_settings(*arguments.bounds, None, timeout_s=timeout_s)
         wanted = CheckRequest(arguments.checked, settings, any_code=arguments.any_code)
         checked = check_dispatches(Store.open(store_folder), spec, variants, wanted, _tell)
         if (why := explain_failed_check(checked)) is not None:

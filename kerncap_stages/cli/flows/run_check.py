@@ -1,4 +1,9 @@
-"""What `kc-run --check` does: capture the kernel's first dispatches, and run the variant from each."""
+"""What `kc-run --check` does: capture the kernel's first dispatches, and judge the variant on each.
+
+The first dispatch of each kernel gets a whole verdict, as kc-validate gives it: from further states, too. A
+variant that keeps the result of its first launch is right from each captured state, in a process of its own.
+The later dispatches are judged from their captured states alone.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.cli.console import add_store_option
 from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.capture import NameMatch, Selection
-from kerncap_stages.pages.verdict import count_regions, format_footer, format_lines
+from kerncap_stages.pages.verdict import count_regions, format_footer, format_lines, format_tried
 from kerncap_stages.replay.variant import explain_unfit
 from kerncap_stages.text.formats import format_shape
 from kerncap_stages.validate.engine import judge_now
-from kerncap_stages.validate.request import read_request
+from kerncap_stages.validate.judgement import NOTHING_KNOWN
+from kerncap_stages.validate.request import JudgeSettings, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +33,17 @@ if TYPE_CHECKING:
     from kerncap_stages.collect.program import ProgramSpec
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store
-    from kerncap_stages.validate.request import JudgeSettings
+    from kerncap_stages.validate.request import Request
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """How many dispatches of each kernel are compared, and by which bounds. any_code: as in a run."""
+    """How many dispatches of each kernel are compared, and how. any_code: as in a run.
+
+    settings: of the whole verdict on the first of them.
+    """
 
     count: int
     settings: JudgeSettings
@@ -44,6 +55,7 @@ class CheckedDispatch:
     """A dispatch that was captured for a check.
 
     verdict, passed: None if there was nothing to compare, or the variant will not run there; ``why`` says so.
+    is_whole: the verdict is also on further states; else on the captured one alone.
     """
 
     variant: ChosenVariant
@@ -53,6 +65,7 @@ class CheckedDispatch:
     verdict: Digest | None = None
     passed: bool | None = None
     why: str | None = None
+    is_whole: bool = False
 
 
 def explain_failed_check(checked: Sequence[CheckedDispatch]) -> str | None:
@@ -100,6 +113,7 @@ def _check_all(
     captured: list[Digest],
 ) -> Iterator[CheckedDispatch]:
     """Yield what was found of each dispatch. ``captured``: gets each capture once it is in the store."""
+    wholly: set[str] = set()  # symbols of kernels whose variant has a whole verdict
     for variant, digest, capture in _capture(store, spec, variants, wanted.count, tell, captured):
         launch = capture.launch
         dispatch = capture.dispatch
@@ -112,21 +126,54 @@ def _check_all(
             tell(f"{where}: not compared: {why}")
             yield replace(found, why=why)
             continue
-        request = read_request(store, digest, variant.path, wanted.settings, variant.shape)
+        is_whole = variant.symbol not in wholly
+        settings = wanted.settings if is_whole else replace(wanted.settings, perturb=False)
+        request = read_request(store, digest, variant.path, settings, variant.shape)
         judged, verdict = judge_now(store, request, fresh=False)
-        if verdict.passed and count_regions(verdict)[0] == 0:
-            again = shlex.join(["kc-validate", digest.short, "--variant", str(variant.path)])
-            tell(
-                f"{where}: nothing to compare: the captured kernel changes no memory there, and neither does "
-                f"the variant, which may do nothing at all; `{again}` judges it from other states"
-            )
+        if _has_nothing_to_compare(verdict):
+            tell(f"{where}: nothing to compare: {_explain_nothing(request)}")
             yield replace(found, why="neither kernel changes memory there")
             continue
+        wholly.add(variant.symbol)
         tell(f"{where}: {format_footer(verdict)}")
         if not verdict.passed:
             for line in format_lines(verdict, verbose=False):
                 tell(f"  {line}")
-        yield replace(found, verdict=judged, passed=verdict.passed)
+            tell(f"  `{_write_command(request, verdict.seed)}` repeats this verdict")
+        elif is_whole and (tried := format_tried(verdict)) is not None:
+            tell(f"  {tried}")
+        yield replace(found, verdict=judged, passed=verdict.passed, is_whole=is_whole)
+
+
+def _has_nothing_to_compare(verdict: Validation) -> bool:
+    """Whether the captured kernel changed nothing, nor did the variant: neither is right or wrong there."""
+    return count_regions(verdict)[0] == 0 and (verdict.passed or NOTHING_KNOWN in verdict.reasons)
+
+
+def _explain_nothing(request: Request) -> str:
+    if request.settings.perturb:
+        return "the captured kernel changes no memory there, from changed states neither"
+    whole = replace(request, settings=replace(request.settings, perturb=True))
+    return (
+        "the captured kernel changes no memory there, and neither does the variant, which may do nothing at "
+        f"all; `{_write_command(whole)}` judges it from other states"
+    )
+
+
+def _write_command(request: Request, seed: int | None = None) -> str:
+    """Write the command that makes the verdict which a request asks for. seed: of its fresh values."""
+    settings = request.settings
+    words = ["kc-validate", request.capture.short, "--variant", str(request.variant)]
+    for option, bound in zip(
+        ("--tolerance", "--rtol", "--ulp"),
+        (settings.bounds.atol, settings.bounds.rtol, settings.bounds.ulp),
+        strict=True,
+    ):
+        words += [] if bound is None else [option, str(bound)]
+    words += [] if settings.timeout_s == JudgeSettings.timeout_s else ["--timeout", f"{settings.timeout_s:g}"]
+    words += [] if settings.perturb else ["--quick"]
+    words += [] if seed is None else ["--seed", str(seed)]
+    return add_store_option(shlex.join(words))
 
 
 def _explain_unchecked(variant: ChosenVariant, capture: Capture, *, any_code: bool) -> str | None:

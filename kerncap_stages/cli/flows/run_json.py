@@ -72,5 +72,6 @@ def _describe_dispatch(checked: CheckedDispatch) -> dict[str, Any]:
         "capture": checked.capture,
         "validation": checked.verdict,
         "passed": checked.passed,
+        "whole_verdict": checked.is_whole,
         "not_compared": checked.why,
     }
