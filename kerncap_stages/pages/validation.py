@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.pages.parts import list_facts, make_heading, make_table
+from kerncap_stages.pages.scope import describe_limit, name_limit
 from kerncap_stages.pages.shared import describe_code_object, describe_unedited, make_environment_section
 from kerncap_stages.pages.verdict import describe_start
 from kerncap_stages.text import formats
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 def render(validation: Validation) -> Iterator[RenderableType]:
     """Show the verdict, then the evidence."""
     shape = validation.variant_shape
-    yield make_heading("Validation: " + ("PASS" if validation.passed else "FAIL"))
+    limit = name_limit(validation)
+    verdict = "PASS" if validation.passed else "FAIL"
+    yield make_heading(f"Validation: {verdict}" + ("" if limit is None else f" ({limit})"))
     yield list_facts(
         [
             ("capture", validation.capture.digest.short),
@@ -42,11 +45,13 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("code that judged", None if validation.judge_code is None else validation.judge_code.short),
             ("launched as", None if shape is None else formats.describe_shape(shape)),
             *(("because", reason) for reason in validation.reasons),
+            ("left out", describe_limit(validation)),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
             ("pre-states", _describe_states(validation)),
             ("perturbed", formats.format_size(validation.poisoned_size_bytes)),
             ("guarded", None if validation.guard is None else _describe_guard(validation.guard)),
             ("fresh values", None if validation.seed is None else f"seed {validation.seed}"),
+            ("not varied", None if validation.variant is None else "scalar arguments, sizes, grid and block"),
         ]
     )
     yield make_heading("Outputs")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kerncap_stages.pages.scope import name_limit
 from kerncap_stages.text import formats
 from kerncap_stages.text.terminal import make_printable
 
@@ -30,24 +31,34 @@ def format_footer(*manifests: Validation | View) -> str:
     total, agreeing = (sum(count[which] for count in counts) for which in (0, 1))
     error = find_largest([find_max_error(manifest) for manifest in manifests])
     mode = str(worst.mode).replace("_", "-")
-    return format_result_line(mode, worst.passed, total, agreeing, error, format_bounds(worst.tolerance))
+    bounds, limit = format_bounds(worst.tolerance), name_limit(worst)
+    return format_result_line(mode, worst.passed, total, agreeing, error, bounds, limit)
 
 
 def format_result_line(
-    mode: str, passed: bool, total: int, agreeing: int, max_error: float, bounds: str
+    mode: str,
+    passed: bool,
+    total: int,
+    agreeing: int,
+    max_error: float,
+    bounds: str,
+    limit: str | None = None,
 ) -> str:
     """Return the result line. ``agreeing``: how many of ``total`` outputs agree.
 
-    bounds: of a numeric verdict, as ``format_bounds`` returns them.
+    bounds: of a numeric verdict, as ``format_bounds`` returns them. limit: of a verdict that is not full.
     """
     words = [mode]
     differing = total - agreeing
-    if mode == "byte-exact":
+    if mode in ("byte-exact", "numeric") and not total:
+        words.append("nothing was compared")
+    elif mode == "byte-exact":
         words.append(f"{agreeing} of {total} regions identical")
         words += [f"{differing} differ"] if differing else []
     elif mode == "numeric":
         words += [f"{differing} of {total} outputs differ"] if differing else []
         words += [f"max_error = {max_error:.2e}", bounds]
+    words += [] if limit is None else [limit]
     return f"Result: {'PASS' if passed else 'FAIL'}  ({', '.join(words)})"
 
 
@@ -107,21 +118,6 @@ def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Itera
     if manifest.unedited is not None:
         text = formats.describe_same_instructions(manifest.unedited)
         yield f"  same instructions before any edit: {make_printable(text)}"
-
-
-def format_tried(manifest: Validation | View) -> str | None:
-    """Say in a line what a variant that passed was tried with; None for any other verdict."""
-    if not manifest.passed or manifest.variant is None:
-        return None
-    fresh = getattr(manifest, "fresh_states", None)  # views of earlier verdicts lack it
-    others = manifest.pre_states - 1 - (fresh or 0)
-    words = ["captured state"]
-    words += [f"{others} {'other' if fresh is None else 'changed'}"] if others else []
-    words += [f"{fresh} fresh (seed {manifest.seed})"] if fresh else []
-    words += [formats.count(manifest.variant_runs, "run")]
-    guard = manifest.guard
-    words += [f"{guard.runs + guard.fresh_runs} guarded"] if guard is not None else []
-    return f"Tried: {', '.join(words)}"
 
 
 def format_precision(manifest: Validation | View) -> Iterator[str]:

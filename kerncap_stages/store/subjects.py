@@ -61,7 +61,11 @@ def _describe_reproducer(content: Any) -> str:
 
 
 def _describe_validation(content: Any) -> str:
-    return f"{'PASS' if content['passed'] else 'FAIL'}, {content['mode'].replace('_', ' ')}"
+    text = f"{'PASS' if content['passed'] else 'FAIL'}, {content['mode'].replace('_', ' ')}"
+    options = content.get("options")
+    if content["passed"] and content["variant"] is not None and options is not None:
+        text += "" if options["perturb"] and options["fresh_values"] else ", not full"
+    return text
 
 
 def _describe_evaluation(content: Any) -> str:

@@ -21,7 +21,8 @@ from kerncap_stages.manifests.validation import Guard
 from kerncap_stages.pages import render
 from kerncap_stages.pages.kernel import format_slot_value
 from kerncap_stages.pages.parts import make_table
-from kerncap_stages.pages.verdict import format_lines, format_tried
+from kerncap_stages.pages.scope import format_tried
+from kerncap_stages.pages.verdict import format_lines
 from kerncap_stages.text import formats
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +14,15 @@ from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import ExitCode, Refused, UsageError
-from kerncap_stages.pages.verdict import format_footer, format_lines, format_tried
+from kerncap_stages.manifests import open_view
+from kerncap_stages.pages.scope import (
+    describe_earlier,
+    describe_fixed,
+    describe_limit,
+    format_tried,
+    needs_earlier,
+)
+from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import (
     explain_judged,
@@ -29,7 +40,7 @@ from kerncap_stages.validate.engine import judge_now
 from kerncap_stages.validate.request import find_verdict, make_settings, read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
@@ -46,6 +57,8 @@ _MISSING = (
     "no project and no capture given",
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
 )
+
+_MAX_EARLIER = 100  # verdicts on one code object that are looked at
 
 
 @dataclass(frozen=True)
@@ -93,7 +106,7 @@ def validate_variants(
             )
         judged = [(store, each) for each in captures]
         judged += find_held_out(store_folder, arguments.held_out, captures)
-        cases = read_cases(judged) if len(judged) > 1 else []
+        cases = read_cases(judged, len(captures)) if len(judged) > 1 else []
         _require_kernels_of(cases[: len(captures)], cases[len(captures) :])
         passed = []
         for number, (store, capture) in enumerate(judged):
@@ -106,8 +119,9 @@ def validate_variants(
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:
                 say(f"note: {make_printable(unlisted)}")
-            if (tried := format_tried(verdict)) is not None:
-                say(tried)
+            is_only = not cases or not cases[number].launch
+            for line in _describe_scope(store, capture, digest, verdict, text, is_only=is_only):
+                say(make_printable(line))
             say(format_footer(verdict))
             emit(digest, store.get(digest) if arguments.as_json else None)
             passed.append(bool(verdict.passed))
@@ -116,6 +130,31 @@ def validate_variants(
         if not all(passed):
             worst = ExitCode.ANSWER_IS_NO
     return worst
+
+
+def _describe_scope(
+    store: Store, capture: Digest, digest: Digest, verdict: Validation | View, text: str, *, is_only: bool
+) -> Iterator[str]:
+    """Yield what a verdict covers. ``text``: the artifact as given; is_only: no other launch is judged."""
+    with open_view(store, capture) as captured:
+        lines = [
+            format_tried(verdict),
+            describe_fixed(verdict, captured) if is_only else None,
+            describe_limit(verdict, _suggest_full(text)),
+        ]
+    if needs_earlier(verdict):
+        # Few commands need it.
+        from kerncap_stages.validate.timed.known_verdict import list_earlier_verdicts
+
+        known = islice(list_earlier_verdicts(store, capture, digest, verdict), _MAX_EARLIER)
+        lines.append(describe_earlier(verdict, ((each.digest.short, each.made) for each in known)))
+    yield from (line for line in lines if line is not None)
+
+
+def _suggest_full(text: str) -> str:
+    """Return the command as it was typed, without the options that leave states out."""
+    typed = [word for word in sys.argv[1:] if word not in ("--quick", "--captured-values")]
+    return shlex.join(["kc-validate", *typed, *([] if text in typed else [text])])
 
 
 def _require_captures(text: str, captures: Sequence[Digest], expected: Sequence[str]) -> None:

@@ -25,6 +25,8 @@ def test_a_variant_that_is_right_for_some_cases_only(stages):
     assert make(stages, project, "recompile").returncode == 0
     right = stages.run("validate", "project", "--tolerance", "1e-2").must()
     assert "Cases: right for all 3" in right.err
+    assert "`--held-out CAPTURE` adds one" in right.err
+    assert "Fixed:" not in right.err
     compared = stages.run(
         "replay", "project", "--compare", project / "optimized.hsaco", "--iterations", 2
     ).must()
@@ -64,4 +66,8 @@ def test_a_case_that_is_held_out_is_not_in_the_project(stages):
             words = ("project", *more, "--held-out", hidden, "--held-out", held_out)
             assert why in stages.run(stage, *words).must(2).err
     caught = stages.run("validate", "project", "--held-out", hidden).must(1)
-    assert "Cases: right for 2 of 3, wrong for:\n  20 x 1 x 1 work-groups" in caught.err
+    assert (
+        "Cases: right for 2 of 3, wrong for:\n  20 x 1 x 1 work-groups of 256 x 1 x 1 (held out)\n"
+        in caught.err
+    )
+    assert caught.err.count("(held out)") == 2  # above its verdict, and in the list

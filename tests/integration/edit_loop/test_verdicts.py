@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 from stores import object_file
@@ -32,6 +33,14 @@ def test_the_right_kernel_passes(on, variant, dispatch, way):
     changed = manifest["pre_states"] - 1 - fresh
     assert f"captured state, {changed} changed, {fresh} fresh (seed {manifest['seed']})," in tried
     assert f"{manifest['variant_runs']} runs" in tried
+    assert (
+        len(
+            re.findall(
+                r"(?m)^Fixed: scalar arguments, sizes, .* work-groups of .*`kc-capture --cases N`", said
+            )
+        )
+        == 1
+    )
 
 
 @DISPATCHES
@@ -136,9 +145,20 @@ def test_in_place_kernels_are_judged_from_other_states(on, variant, dispatch):
 
 def test_only_the_captured_state_is_tried_when_it_must_be_quick(on, variant):
     stages, digest = on("by_symbol", 1)
-    manifest, _ = validate(stages, digest, "--variant", variant("nothing"), "--quick", code=0)
+    manifest, said = validate(stages, digest, "--variant", variant("nothing"), "--quick", code=0)
     assert manifest["coverage"] == "difference"
     assert manifest["pre_states"] == 1
+    assert "Not full: --quick left out" in said
+    assert "Earlier:" not in said
+    (full,) = re.findall(r"; full: `kc-(.*)`", said)
+    failed = stages.run(*shlex.split(full)).must(1)
+    assert "Not full" not in failed.err
+    verdict = json.loads(failed.out)
+    _, said = validate(stages, digest, "--variant", variant("nothing"), "--quick", code=0)
+    (named,) = re.findall(r"Earlier: FAIL \(byte-exact\) on the same code: `kc-show (\w+)`", said)
+    assert stages.show(named) == verdict
+    assert "PASS, byte exact, not full" in stages.run("store", "ls", "--kind", "validation").must().out
+    assert "PASS (captured state only)" in stages.run("show", "@validation").must().out
 
 
 def test_without_a_variant_the_baseline_is_checked(on):

@@ -71,13 +71,22 @@ def test_the_legend_has_the_colours_of_the_picture(tmp_path):
 def test_the_footer_is_the_promised_line():
     manifest = example_validation()
     region = manifest.regions[0].model_copy(update={"passed": True})
+    options = manifest.options.model_copy(update={"fresh_values": True})
     exact = manifest.model_copy(
-        update={"mode": Mode.BYTE_EXACT, "passed": True, "regions": (region,), "stray_writes": ()}
+        update={
+            "mode": Mode.BYTE_EXACT,
+            "passed": True,
+            "regions": (region,),
+            "stray_writes": (),
+            "options": options,
+        }
     )
     assert format_footer(exact) == "Result: PASS  (byte-exact, 1 of 1 regions identical)"
     bad = region.model_copy(update={"passed": False})
     wrong = exact.model_copy(update={"passed": False, "regions": (bad,)})
     assert format_footer(wrong) == "Result: FAIL  (byte-exact, 0 of 1 regions identical, 1 differ)"
+    faulted = wrong.model_copy(update={"regions": ()})
+    assert format_footer(faulted) == "Result: FAIL  (byte-exact, nothing was compared)"
     smoke = exact.model_copy(update={"mode": Mode.SMOKE, "regions": ()})
     assert format_footer(smoke) == "Result: PASS  (smoke)"
     assert format_footer(exact, wrong) == "Result: FAIL  (byte-exact, 1 of 2 regions identical, 1 differ)"
