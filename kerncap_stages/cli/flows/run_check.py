@@ -19,7 +19,8 @@ from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.capture import NameMatch, Selection
-from kerncap_stages.pages.verdict import count_regions, format_footer, format_lines, format_tried
+from kerncap_stages.pages.scope import format_tried
+from kerncap_stages.pages.verdict import count_regions, format_footer, format_lines
 from kerncap_stages.replay.variant import explain_unfit
 from kerncap_stages.text.formats import format_shape
 from kerncap_stages.validate.engine import judge_now
