@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.collect.connection import Connection
+    from kerncap_stages.collect.left_behind import LeftBehind
     from kerncap_stages.collect.program import ProgramSpec, RunningProgram
     from kerncap_stages.manifests.base import Dim3
 
@@ -111,6 +112,7 @@ class ProcessReport:
     failure: str | None = None  # why nothing of it can be replaced
     is_software: bool = False  # it ran on the software GPU
     notes: list[str] = field(default_factory=list)  # the capture library's warnings
+    loaded_names: dict[str, str] = field(default_factory=dict)  # of all its kernels: demangled, by symbol
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class ReplacedRun:
     program: RunningProgram
     processes: tuple[ProcessReport, ...]
     wall_ns: int
+    left_behind: tuple[LeftBehind, ...] = ()  # processes that went on unwatched
 
     @property
     def dispatches(self) -> int:
@@ -209,6 +212,8 @@ class ReplaceSession:
             kernel.dispatches = shared.count_replaced(rule)
             kernel.kept = shared.count_kept(rule)
             kernel.other_shape = shared.read_other_shape(rule)
+        kernels = self._modules.kernels.values()
+        self._report.loaded_names = {kernel.mangled: kernel.demangled for kernel in kernels}
         self._report.is_software = self._facts.is_software
         self._report.lost = self._connection.is_lost()
         self._emit(self._report)
@@ -251,4 +256,5 @@ def run_with_variants(
             warn(text)
     program = collector.program
     ended_ns = program.ended_ns or program.started_ns
-    return ReplacedRun(program, tuple(reports), ended_ns - program.started_ns)
+    wall_ns = ended_ns - program.started_ns
+    return ReplacedRun(program, tuple(reports), wall_ns, tuple(collector.left_behind))

@@ -100,7 +100,7 @@ def test_a_rebuilt_program_has_other_code(run, ways):
     source = Program(PROGRAMS / "run_ways.cu")
     rebuilt = compile_once(Build(source, architecture(), "O2", defines=("REBUILT",)))
     words = ("--variant", variant("run_ways", "EXTRA=1"), "--capture", capture)
-    done, kernel = run(*words, program=(rebuilt,))
+    done, kernel = run(*words, program=(rebuilt,), code=1)
     assert results(done) == CAPTURED
     assert (kernel["dispatches"], kernel["other_code_objects"] > 0) == (0, True)
     assert "nothing was replaced: a kernel of this name is there, in another code object" in done.err
@@ -255,7 +255,7 @@ def test_the_captured_kernel_in_its_own_place_changes_nothing(
 def test_a_program_that_uses_cupti_itself_keeps_its_kernel(run, kc, built, tmp_path):
     capture = kc.capture("target", built["subscriber"], "behind")
     words = ("--variant", of_captured(kc, capture, tmp_path), "--capture", capture)
-    done, replaced = run(*words, program=(built["subscriber"], "before"))
+    done, replaced = run(*words, program=(built["subscriber"], "before"), code=1)
     assert replaced["dispatches"] == 0
     assert "nothing was replaced: CUPTI takes one subscriber" in done.err
 

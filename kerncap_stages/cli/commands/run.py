@@ -25,11 +25,13 @@ from kerncap_stages.errors import UsageError
 app = make_stage_app()
 
 EXIT_CODES = """\
-Exit codes: the program's, or 128 + N if signal N ended it. If the program was
-not run with the variant: 1 the variant is wrong (--check); 2 wrong usage;
-3 artifact or store missing or damaged; 4 toolchain, device or system failed;
-5 a checked or timed run of the program failed; 6 refused: the variant
-cannot take the kernel's place. 70 is a bug of kerncap-stages."""
+Exit codes: the program's, or 128 + N if signal N ended it. 1 instead of 0 if
+the variant ran in no dispatch. If the program was not run with the variant: 1
+the variant is wrong (--check); 2 wrong usage; 3 artifact or store missing or
+damaged; 4 toolchain, device or system failed; 5 the program cannot be run, or
+failed in the run for --check; 6 refused: the variant cannot take the kernel's
+place. 5 also if a timed run ends otherwise than the first run (--compare).
+70 is a bug of kerncap-stages."""
 
 VariantOption = Annotated[
     Path,
@@ -129,7 +131,8 @@ def run_program(
     """Run a program with an edited kernel in the place of the captured one.
 
     Give the program's command after `--`. Its standard input, its output and its exit code stay its own.
-    When it has ended, standard error says in how many dispatches the variant ran.
+    When it has ended, standard error says in how many dispatches the variant ran. If it ran in none, the
+    exit code is 1 instead of 0.
     """
     from kerncap_stages.cli.flows.run import RunArguments, run_in_program
 

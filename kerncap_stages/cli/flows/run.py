@@ -7,33 +7,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import say
+from kerncap_stages.cli.console import add_store_option, say
 from kerncap_stages.cli.flows.run_check import CheckRequest, check_dispatches, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import compare_by_turns, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
-from kerncap_stages.cli.flows.run_variants import ChosenVariant, choose_variants, write_files
+from kerncap_stages.cli.flows.run_result import describe_run
+from kerncap_stages.cli.flows.run_variants import choose_variants, write_files
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.store import Store
-from kerncap_stages.text.formats import count, format_shape
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.request import JudgeSettings, make_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from kerncap_stages.collect.program import RunningProgram
-    from kerncap_stages.collect.replacing import Replaced
-
-
-_OTHER_CODE = (
-    "a kernel of this name is there, in another code object than the captured one; capture again, or replace "
-    "it there too: --any-code"
-)
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,8 @@ def run_in_program(
 ) -> int:
     """Run the program with the variants; returns its exit code, or 128 + N if signal N ended it.
 
-    Returns ANSWER_IS_NO without running it if a variant was wrong in a dispatch that was checked.
+    Returns ANSWER_IS_NO if the program's exit code is 0 and no variant ran in a dispatch; and without running
+    it if a variant was wrong in a dispatch that was checked.
     """
     if not command:
         raise UsageError("no program given", hint="kc-run --variant PROJECT -- ./app")
@@ -86,7 +80,8 @@ def run_in_program(
         ]
         with _leave_signals_to_the_program() as running:
             run = run_with_variants(spec, replacements, _tell, running.start, with_cuda=with_cuda)
-        _tell_all(variants, run)
+        for text, next_step in describe_run(variants, run, any_code=arguments.any_code):
+            _tell(text, next_step)
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
         elif arguments.pairs is not None:
@@ -103,18 +98,17 @@ def run_in_program(
                 _tell(line)
     if arguments.json is not None:
         write_json(arguments.json, spec, variants, checked=checked, run=run, times=times)
+    return _choose_exit_code(run)
+
+
+def _choose_exit_code(run: ReplacedRun) -> int:
+    """Choose the program's exit code; ANSWER_IS_NO if that is 0 and the variant ran in no dispatch."""
     if run.program.exit_signal is not None:
         return 128 + run.program.exit_signal
+    if run.program.exit_code == 0 and not run.dispatches:
+        _tell("the variant ran in no dispatch, so the exit code is 1; the program's own is 0")
+        return ExitCode.ANSWER_IS_NO
     return run.program.exit_code or 0
-
-
-def _tell_all(variants: Sequence[ChosenVariant], run: ReplacedRun) -> None:
-    for number, each in enumerate(variants):
-        for line in _describe(each, run, run.add_up(number)):
-            _tell(line)
-    for process in run.processes:
-        for text in dict.fromkeys(process.notes):
-            _tell(f"process {process.process_id}: {text}")
 
 
 def _explain_untimed(run: ReplacedRun, *, was_told: bool) -> str | None:
@@ -124,8 +118,10 @@ def _explain_untimed(run: ReplacedRun, *, was_told: bool) -> str | None:
     return None if run.dispatches else "nothing was replaced"
 
 
-def _tell(text: str) -> None:
+def _tell(text: str, next_step: str | None = None) -> None:
     say(f"kc-run: {make_printable(text)}")
+    if next_step is not None:
+        say(f"  next: {make_printable(add_store_option(next_step))}")
 
 
 @dataclass
@@ -171,50 +167,3 @@ def _leave_signals_to_the_program() -> Iterator[_Running]:
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
-
-
-def _describe(variant: ChosenVariant, run: ReplacedRun, found: Replaced) -> Iterator[str]:
-    name = variant.title
-    used = sum(process.kernels[variant.number].dispatches > 0 for process in run.processes)
-    if found.dispatches:
-        yield (
-            f"{name}: the variant ran in {_count(found.dispatches, 'dispatch')} of {_count(used, 'process')}"
-        )
-    else:
-        yield f"{name}: nothing was replaced: {_explain(run, found)}"
-    if found.kept:
-        grid, block = found.other_shape or ((0, 0, 0), (0, 0, 0))
-        why = (
-            "where the variant could not run"
-            if found.failures
-            else "whose launch the variant does not support"
-        )
-        yield (
-            f"{name}: the captured kernel ran in {_count(found.kept, 'dispatch')} {why}; the latest had "
-            f"{format_shape(grid)} blocks of {format_shape(block)} work-items"
-        )
-    if found.other_code and found.dispatches:
-        yield f"{name}: left alone in {count(found.other_code, 'code object')}: {_OTHER_CODE}"
-    for reason in dict.fromkeys(found.failures):
-        yield f"{name}: the variant could not run, and the captured kernel did: {reason}"
-    for process in run.processes:
-        if process.lost:
-            yield f"process {process.process_id}: it closed the connection; what it ran is not known"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}es"
-
-
-def _explain(run: ReplacedRun, found: Replaced) -> str:
-    if failure := next((process.failure for process in run.processes if process.failure), None):
-        return failure
-    if not run.processes:
-        return "the program used no GPU"
-    if found.loaded:
-        return "the variant supports none of the launches" if found.kept else "the kernel was never launched"
-    if found.other_code:
-        return _OTHER_CODE
-    if found.failures:
-        return "the variant could not run"
-    return "no code object that the program loaded has this kernel"

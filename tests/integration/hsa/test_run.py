@@ -92,7 +92,7 @@ def test_a_variant_with_a_launch_of_its_own_runs_in_the_captured_one(stages, lau
 @pytest.mark.usefixtures("launches")
 def test_a_kernel_that_is_not_there_is_said_and_the_exit_code_is_the_programs(stages, program, variant):
     words = ("--variant", variant("launches", "OTHER"), "--")
-    other = stages.run("run", *words, program("vector_add")).must()
+    other = stages.run("run", *words, program("vector_add")).must(1)
     assert "nothing was replaced: no code object that the program loaded has this kernel" in other.err
     silent = stages.run("run", *words, "sh", "-c", "kill -9 $$").must(137)
     assert "nothing was replaced: the program used no GPU" in silent.err

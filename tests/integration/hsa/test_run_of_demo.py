@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -29,13 +30,18 @@ RIGHT = KEPT.replace("ADDED", "sum")
 STALE = KEPT.replace("ADDED", "kept[row]")  # right in this program
 
 
+def build(built: Path, kernels: Path = SOURCES / "demo/src/matvec.hip") -> Path:
+    """Build the program, with the kernels of this file."""
+    sources = [SOURCES / "demo/src/main.cpp", kernels]
+    words = ["hipcc", "-O3", "--offload-arch=gfx90a", f"-I{SOURCES}/demo/include", *sources, "-o", built]
+    subprocess.run(words, check=True, capture_output=True)
+    return built
+
+
 @pytest.fixture
 def app(stages, tmp_path) -> Path:
     """The program, captured once."""
-    built = tmp_path / "demo"
-    sources = [SOURCES / "demo/src/main.cpp", SOURCES / "demo/src/matvec.hip"]
-    words = ["hipcc", "-O3", "--offload-arch=gfx90a", f"-I{SOURCES}/demo/include", *sources, "-o", built]
-    subprocess.run(words, check=True, capture_output=True)
+    built = build(tmp_path / "demo")
     stages.capture("add_rows", built)
     return built
 
@@ -44,11 +50,11 @@ def app(stages, tmp_path) -> Path:
 def variant(tmp_path):
     """Compile the program's kernels with another text in the place of the loop."""
 
-    def compile_with(loop: str) -> Path:
+    def compile_with(loop: str, bounds: str = "") -> Path:
         text = (SOURCES / "demo/src/matvec.hip").read_text()
         assert LOOP in text
         edited = tmp_path / "matvec.hip"
-        edited.write_text(text.replace(LOOP, loop))
+        edited.write_text(text.replace(LOOP, loop).replace("void add_rows", f"{bounds} void add_rows"))
         code = tmp_path / "variant.hsaco"
         device_code(edited, code, f"-I{SOURCES}/demo/include")
         return code
@@ -87,3 +93,57 @@ def test_the_timeout_ends_a_checked_replay_that_hangs(stages, app, variant):
     assert "--timeout 2` repeats this verdict" in done.err
     alone = stages.run("run", "--variant", hangs, "--timeout", 2, "--", app).must(2)
     assert "--timeout is the limit of the replays of --check" in alone.err
+
+
+def test_a_variant_that_ran_in_no_dispatch_is_exit_code_1(stages, app, variant, tmp_path):
+    page = tmp_path / "page.json"
+    words = ("--variant", variant(RIGHT), "--json", page, "--")
+    renamed = tmp_path / "renamed.hip"
+    renamed.write_text((SOURCES / "demo/src/matvec.hip").read_text().replace("add_rows", "add_all_rows"))
+    other = build(tmp_path / "other", renamed)
+    done = stages.run("run", *words, other).must(1)
+    assert done.out.startswith("256 x 192, 3 steps")
+    assert "no code object that the program loaded has this kernel (_ZN4demo8add_rows" in done.err
+    assert "it loaded kernels with similar names: demo::add_all_rows" in done.err
+    assert f"  next: `kc-profile -- {other}` lists the kernels that run" in done.err
+    assert f"the kernel was captured in `{app}`" in done.err
+    assert "the variant ran in no dispatch, so the exit code is 1; the program's own is 0" in done.err
+    read = json.loads(page.read_text())
+    assert (read["exit_code"], read["kernels"][0]["dispatches"]) == (0, 0)
+    # The program's own exit codes are not changed: of 0 steps it says that they are wrong.
+    never = stages.run("run", *words, app, 0).must(1)
+    assert "the program loaded the kernel, and never launched it (_ZN4demo8add_rows" in never.err
+    assert f"  next: `kc-profile -- {app} 0` lists the kernels that run" in never.err
+    assert "the exit code is 1" not in never.err
+    failed = stages.run("run", *words, "sh", "-c", "exit 7").must(7)
+    assert "nothing was replaced: the program used no GPU" in failed.err
+    assert "  next: check that the program runs on the GPU" in failed.err
+
+
+@pytest.mark.usefixtures("app")
+def test_a_rebuilt_program_has_other_code(stages, variant, tmp_path):
+    edited = tmp_path / "edited.hip"
+    edited.write_text((SOURCES / "demo/src/matvec.hip").read_text().replace(LOOP, RIGHT))
+    rebuilt = build(tmp_path / "rebuilt", edited)
+    words = ("--variant", variant(LOOP), "--", rebuilt)
+    done = stages.run("run", *words).must(1)
+    assert "nothing was replaced: a kernel of this name is there, in another code object" in done.err
+    assert "  next: `--any-code` replaces it there, too" in done.err
+    both = stages.run("run", "--any-code", *words).must()
+    assert "the variant ran in 3 dispatches of 1 process" in both.err
+
+
+def test_launches_that_the_variant_does_not_support_are_named(stages, app, variant, tmp_path):
+    """The kernel was captured in smaller blocks, and the variant is for these alone."""
+    narrow = tmp_path / "narrow.hip"
+    launch = "<<<(shape.rows + 63) / 64, 64>>>"
+    text = (SOURCES / "demo/src/matvec.hip").read_text()
+    assert launch in text
+    narrow.write_text(text.replace(launch, "<<<(shape.rows + 31) / 32, 32>>>"))
+    stages.capture("add_rows", build(tmp_path / "narrow", narrow))
+    bounded = variant(LOOP, bounds="__launch_bounds__(32)")
+    done = stages.run("run", "--any-code", "--variant", bounded, "--", app).must(1)
+    assert "nothing was replaced: the variant supports none of the launches" in done.err
+    again = re.search(r"capture such a dispatch: `kc-(capture) (.*)`", done.err)
+    assert again is not None
+    stages.run("capture", *shlex.split(again[2])).must()
