@@ -112,9 +112,9 @@ def test_a_rebuilt_program_has_other_code(run, ways):
 def test_a_wrong_variant_is_found_before_the_program_runs_with_it(run, ways):
     program, capture = ways
     words = ("--check", 2, "--capture", capture)
-    done, page = run(*words, "--variant", variant("run_ways", "EXTRA=1"), program=(program,), code=1)
+    done, kernel = run(*words, "--variant", variant("run_ways", "EXTRA=1"), program=(program,), code=1)
     assert done.out == ""
-    assert page is None
+    assert kernel["dispatches"] == 0
     assert "the program was not run" in done.err
     done, kernel = run(*words, "--variant", variant("run_ways", "EXTRA=0"), program=(program,))
     assert results(done) == CAPTURED
