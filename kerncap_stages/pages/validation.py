@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.pages.parts import list_facts, make_heading, make_table
 from kerncap_stages.pages.scope import describe_limit, name_limit
 from kerncap_stages.pages.shared import describe_code_object, describe_unedited, make_environment_section
-from kerncap_stages.pages.verdict import describe_start
+from kerncap_stages.pages.verdict import describe_start, has_no_ulp
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _make_row(region: RegionResult) -> tuple[str, ...]:
         formats.format_size(region.differing_size_bytes),
         f"{region.elements_out_of_bounds:,}",
         "-" if error is None else f"{error:.3g}",
-        "-" if region.max_ulp is None else f"{region.max_ulp:,}",
+        "-" if region.max_ulp is None or has_no_ulp(region) else f"{region.max_ulp:,}",
     )
 
 

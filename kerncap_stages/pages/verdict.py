@@ -147,8 +147,14 @@ def format_precision(manifest: Validation | View) -> Iterator[str]:
     yield (
         f"  precision was judged against the captured kernel only (--reference judges it against fp64): "
         f"{make_printable(worst.name)} differs by at most {float(worst.max_absolute_error or 0.0):.3g}{rms}; "
-        f"{float(worst.worst_share or 0.0):.2g} of what the bounds allow, at {worst.worst.address:#x}"
+        f"that is {_format_share(float(worst.worst_share or 0.0))} of what the bounds allow, at "
+        f"{worst.worst.address:#x}"
     )
+
+
+def _format_share(share: float) -> str:
+    """Write a share as a percentage with two digits."""
+    return f"{100.0 * share:.2g} %" if share < 0.995 else "all" if share <= 1.0 else f"{100.0 * share:.0f} %"
 
 
 def draw_heat(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:
@@ -177,6 +183,11 @@ def describe_start(region: RegionResult | View) -> str:
 ONLY_STRAY = "nothing that the captured kernel writes differs"
 
 
+def has_no_ulp(region: RegionResult | View) -> bool:
+    """Whether the elements of an output are no floats, and so have no units in the last place."""
+    return str(region.element_type).startswith(("int", "uint", "bytes"))
+
+
 def _format_region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
     verdict = "pass" if region.passed else "FAIL"
     name = make_printable(region.name) + describe_start(region)
@@ -194,9 +205,10 @@ def _format_region_lines(region: RegionResult | View, *, exact: bool) -> Iterato
             f"{worst.expected}"
         )
         if kind != "bytes":
+            ulp = "" if has_no_ulp(region) else f", {region.max_ulp or 0} ULP"
             yield (
                 f"    largest error {float(region.max_absolute_error or 0.0):.6g}, relative "
-                f"{float(region.max_relative_error or 0.0):.6g}, {region.max_ulp or 0} ULP"
+                f"{float(region.max_relative_error or 0.0):.6g}{ulp}"
             )
     if region.nan_actual or region.nan_expected or region.inf_actual or region.inf_expected:
         yield (

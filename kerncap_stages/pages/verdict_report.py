@@ -15,7 +15,7 @@ import jinja2
 import numpy as np
 
 from kerncap_stages.machine.user_folder import write_file
-from kerncap_stages.pages.verdict import describe_start, format_footer
+from kerncap_stages.pages.verdict import describe_start, format_footer, has_no_ulp
 from kerncap_stages.text import formats
 from kerncap_stages.text.formats import describe_same_instructions
 
@@ -103,4 +103,5 @@ def _load_template() -> jinja2.Template:
     )
     environment.filters["count"] = formats.count
     environment.globals["describe_start"] = describe_start
+    environment.globals["has_no_ulp"] = has_no_ulp
     return environment.get_template(_TEMPLATE.name)

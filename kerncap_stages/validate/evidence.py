@@ -17,7 +17,15 @@ from kerncap_stages.validate.compare.scaled_bounds import (
     limit_rounding,
     scale_bounds,
 )
-from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, WRITES_ELSEWHERE, Judgement, PartVerdict
+from kerncap_stages.validate.judgement import (
+    ALL_WRONG,
+    NOT_WRITTEN,
+    OUTPUTS_DIFFER,
+    ROUNDS_OTHERWISE,
+    WRITES_ELSEWHERE,
+    Judgement,
+    PartVerdict,
+)
 from kerncap_stages.validate.perturb.expectation import leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, find_type
@@ -82,6 +90,8 @@ class Comparison:
                     if wanted.guesses and found.passed and (base, part.start) not in wanted.own:
                         found = self._find_small(region, states, part, found)
                     verdict = PartVerdict(region, part, found, wanted.perturbed_base, wanted.start.fresh_name)
+                    if not found.difference.passed:
+                        verdict = replace(verdict, rounding=self._find_rounding(states, part))
                     judgement = self._add_part(judgement, verdict, states)
                     if not wanted.start.is_perturbed and not found.difference.passed:
                         judgement = judgement.note(*self._explain(states, part))
@@ -294,11 +304,11 @@ class Comparison:
         if not found.difference.passed:
             is_all = found.difference.failing == found.difference.elements
             judgement = judgement.fail(
-                "all elements of an output are wrong: perhaps the variant does not write it"
+                NOT_WRITTEN
                 if is_all and self._is_unchanged(states, verdict.part)
-                else "all elements of an output are wrong"
+                else ALL_WRONG
                 if is_all
-                else "outputs differ from those of the captured kernel"
+                else OUTPUTS_DIFFER
             )
         if found.stray_bytes:
             judgement = judgement.fail(WRITES_ELSEWHERE)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.text.formats import count
+from kerncap_stages.validate.compare.explained import WrongOutput, explain_wrong_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +46,9 @@ NOT_EVERYWHERE = (
     "some regions could not be perturbed everywhere: the captured kernel does not complete then, or leaves "
     "perturbed values as they are, or they are too large"
 )
+OUTPUTS_DIFFER = "outputs differ from those of the captured kernel"
+ALL_WRONG = "all elements of an output are wrong"
+NOT_WRITTEN = "all elements of an output are wrong: perhaps the variant does not write it"
 WRITES_ELSEWHERE = "the variant writes where the captured kernel does not"
 
 
@@ -52,7 +56,8 @@ WRITES_ELSEWHERE = "the variant writes where the captured kernel does not"
 class PartVerdict:
     """The result for a part of a region; ``perturbed_base``: the region that was perturbed, if any.
 
-    start: the values of the inputs, for people, if they were fresh ones.
+    start: the values of the inputs, for people, if they were fresh ones. rounding: by how much elements may
+    differ if only the order of operations is another; of parts with wrong elements.
     """
 
     region: Region
@@ -60,12 +65,29 @@ class PartVerdict:
     found: RegionDifference
     perturbed_base: int | None
     start: str | None = None
+    rounding: float = 0.0
 
     @property
     def name(self) -> str:
         """The part's name for people."""
         where = f"region {self.region.base_address:#x}"
         return f"{self.part.label} in {where}" if self.part.label else where
+
+    @property
+    def wrong(self) -> WrongOutput | None:
+        """What is wrong with its elements; None if they are right."""
+        if self.found.difference.passed:
+            return None
+        is_perturbed = self.perturbed_base is not None
+        return WrongOutput(
+            self.part.label or f"region {self.region.base_address:#x}",
+            self.part.element_type,
+            self.part.start,
+            self.found.difference,
+            self.rounding,
+            self.start or ("a perturbed state" if is_perturbed else ""),
+            is_fresh=self.start is not None,
+        )
 
 
 @dataclass(frozen=True)
@@ -107,8 +129,19 @@ class Judgement:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it has failed, and then the remarks, without duplicates."""
-        return tuple(dict.fromkeys((*self.failures, *self.remarks)))
+        """Why it has failed, and then the remarks, without duplicates.
+
+        The first failure of outputs says by how much they differ.
+        """
+        reasons = list(dict.fromkeys((*self.failures, *self.remarks)))
+        wrong = [each.wrong for each in self.verdicts]
+        found = [each for each in wrong if each is not None]
+        first = next((each for each in reasons if each in (OUTPUTS_DIFFER, ALL_WRONG, NOT_WRITTEN)), None)
+        if found and first is not None:
+            has_strays = any(each.found.stray_bytes for each in self.verdicts)
+            why = explain_wrong_outputs(found, has_strays=has_strays)
+            reasons[reasons.index(first)] = f"{first}: {why}"
+        return tuple(reasons)
 
     @property
     def knows_writes(self) -> bool:

@@ -1,11 +1,14 @@
+import io
 import struct
 import zlib
 
 import numpy as np
 import pytest
 from manifest_examples import validation as example_validation
+from rich.console import Console
 
-from kerncap_stages.manifests.validation import Mode, Tolerance
+from kerncap_stages.manifests.validation import ElementType, Mode, Tolerance, WorstElement
+from kerncap_stages.pages import render
 from kerncap_stages.pages.verdict import draw_heat, format_footer, format_lines
 from kerncap_stages.pages.verdict_report import draw_heat_png, encode_png, write_report
 
@@ -113,3 +116,31 @@ def test_the_footer_names_bounds_that_were_given_and_no_other(bounds, said):
     numeric = example_validation().model_copy(update={"tolerance": Tolerance(**bounds)})
     assert numeric.mode is Mode.NUMERIC
     assert format_footer(numeric).endswith(f", {said})")
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_ulp"), [("fp16", True), ("uint8", False), ("int64", False), ("bytes", False)]
+)
+def test_only_floats_have_ulp(kind, has_ulp, tmp_path):
+    manifest = example_validation()
+    worst = WorstElement(address=0x7F0000000008, offset_bytes=8, expected="3", actual="100")
+    update = {"element_type": ElementType(kind), "worst": worst, "max_ulp": 97, "start": None}
+    made = manifest.model_copy(update={"regions": (manifest.regions[0].model_copy(update=update),)})
+    assert any("97 ULP" in line for line in format_lines(made)) is has_ulp
+    assert (">97<" in write_report(made, "k", tmp_path / "report").read_text()) is has_ulp
+    console = Console(width=200, file=io.StringIO())
+    for section in render(made):
+        console.print(section)
+    assert (" 97" in console.file.getvalue()) is has_ulp
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(1.0, "all of"), (0.0123, "1.2 % of"), (0.5, "50 % of"), (0.998, "all of")]
+)
+def test_how_much_of_the_bounds_a_variant_uses_is_a_percentage(share, said):
+    manifest = example_validation()
+    worst = WorstElement(address=0x7F0000000008, offset_bytes=8, expected="3.0", actual="3.1")
+    update = {"passed": True, "worst": worst, "worst_share": share, "max_absolute_error": 0.1}
+    region = manifest.regions[0].model_copy(update=update)
+    made = manifest.model_copy(update={"passed": True, "precision": None, "regions": (region,)})
+    assert any(f"; that is {said} what the bounds allow, at 0x" in line for line in format_lines(made))
