@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -145,6 +147,29 @@ def test_headers_are_parsed_once_until_an_edit_may_change_them(stages: Stages, a
     assert kept.stat().st_size == 0
     variant.touch()
     assert "precompiled.pch is empty" in make(stages, project, "recompile").stderr
+
+
+def test_a_project_that_was_copied_or_moved_makes_its_own(stages: Stages, app: Path):
+    """clang refuses a precompiled header if the files that it was made from have other paths or times."""
+    (capture,) = stages.capture("scale", app)
+    stages.run("generate", capture, "--source-dir", app.parent, "-o", "project").must()
+    project = stages.folder / "project"
+    make(stages, project, "recompile").check_returncode()
+    made = (project / "precompiled.pch").read_bytes()
+    copied = shutil.copytree(project, stages.folder / "copied")
+    for path in (copied / "deps").rglob("*.hpp"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))  # older than the precompiled header
+    moved = project.rename(stages.folder / "moved")
+    for folder in (copied, moved):
+        (folder / "kernel_variant.cpp").touch()
+        told = make(stages, folder, "recompile").stderr
+        kept = folder / "precompiled.pch"
+        assert "-emit-pch" in told
+        assert "error:" not in told
+        assert kept.stat().st_size > 1_000_000
+        assert kept.read_bytes() != made
+        (folder / "kernel_variant.cpp").touch()
+        assert "-emit-pch" not in make(stages, folder, "recompile").stderr
 
 
 def summarize(text: str) -> list[str]:
