@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from kerncap_stages.generate.triton_project import TritonProject
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import Launch
-    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.source import CompileCommand, Source
 
 
 _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
@@ -43,6 +44,9 @@ _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep 
 TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}' >&2"
 # A recipe line that records the digests of the built file and its inputs.
 RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
+
+
+_CERTAINTY = (False, None, True)
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         **build.values,
         **_describe_page(capture, found, build.placed),
         "assumed": command is not None and command.database is None and rtc is None,
+        **_describe_assumed(parts, command),
         "compiled_by": rtc and quote_markdown(rtc.compiler),
     }
     for name in ("Makefile", "README.md"):
@@ -206,6 +211,19 @@ def _explain_missing(source: Source | None) -> str:
     if source.compile_command is None:
         return source.explanation or "no compile command was found"
     return ""
+
+
+def _describe_assumed(parts: Sequence[Part], command: CompileCommand | None) -> dict[str, object]:
+    """Describe an assumed compile command, and whether it gives each kernel's captured instructions."""
+    words = [] if command is None else [to_os_string(word) for word in command.arguments]
+    found = [part.source.unedited for part in parts if part.source is not None and part.source.unedited]
+    # The least certain kernel decides; the cases of one kernel share its source.
+    least = min(found, key=lambda each: _CERTAINTY.index(each.same_instructions), default=None)
+    return {
+        "assumed_command": quote_markdown(shlex.join(words)),
+        "assumed_fits": None if least is None else least.same_instructions,
+        "assumed_why": (least.why if least is not None else None) or "kc-locate compiled nothing",
+    }
 
 
 def _describe_page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:
