@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.includes import find_included_files, list_places
+from kerncap_stages.locate.options import is_source_file, list_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +31,14 @@ def assume_commands(
 ) -> list[CompileCommand]:
     """Return a command for each unit below ``roots`` that is the definition's file, or includes it.
 
+    roots: folders, and source files whose folders are searched.
     The definition's file comes first. Without a definition's file, each unit that may have kernels gets a
     command.
     """
     wanted = None if definition_file is None else definition_file.resolve()
-    files = dict.fromkeys(file for root in roots if root.is_dir() for file in consulted.list_sources(root))
+    named = [root for root in roots if is_source_file(root)]
+    below = (file for folder in list_folders(roots) for file in consulted.list_sources(folder))
+    files = dict.fromkeys((*named, *below))
     units = [file for file in files if is_unit(file)]
     units.sort(key=lambda unit: unit.resolve() != wanted)
     commands = []

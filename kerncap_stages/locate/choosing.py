@@ -18,16 +18,32 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.consulted import Consulted
     from kerncap_stages.locate.wanted import Wanted
 
+_MAX_COPIES = 5  # that are named
 _MAKES_KERNELS = re.compile(rb"__global__|\(\s*global\s*\)")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A definition, and the command that compiles it, if one is known. ``note``: how it was chosen."""
+    """A definition, and the command that compiles it, if one is known.
+
+    note: how it was chosen. is_tried: by compiling it with assumed flags.
+    """
 
     definition: Definition
     command: CompileCommand | None
     note: str | None = None
+    is_tried: bool = False
+
+
+def has_commands(
+    candidates: Sequence[Definition],
+    commands: Sequence[CompileCommand],
+    wanted: Wanted,
+    consulted: Consulted,
+) -> bool:
+    """Whether a command of the build compiles the file of one of the definitions."""
+    paths = dict.fromkeys(definition.path for definition in candidates)
+    return any(find_possible_commands(path, commands, wanted, consulted) for path in paths)
 
 
 def choose(
@@ -55,7 +71,7 @@ def choose(
     if best is not None:
         return best
     if len({definition.path for definition in candidates}) == 1:
-        first = _choose_first(candidates, proven)
+        first = choose_first(candidates, proven)
         return (
             first if proven or not possible else replace(first, note=_explain_no_kernel(possible, first.note))
         )
@@ -104,11 +120,12 @@ def _ask_compiler(
     for command in list(different.values())[:MAX_TRIALS]:
         place = find_definition(command, wanted)
         if place is not None:
-            found.append(Choice(_find_definition_at(*place, candidates), command))
+            found.append(Choice(find_definition_at(*place, candidates), command))
     return found
 
 
-def _find_definition_at(path: Path, line: int, candidates: Sequence[Definition]) -> Definition:
+def find_definition_at(path: Path, line: int, candidates: Sequence[Definition]) -> Definition:
+    """Return the candidate at a line that the compiler named; else a definition of that line alone."""
     for candidate in candidates:
         if candidate.path.resolve() == path and candidate.line <= line + 1 and line <= candidate.last_line:
             return candidate
@@ -126,11 +143,11 @@ def _choose_best(proven: Sequence[Choice], wanted: Wanted, consulted: Consulted)
         proven = same or proven
         places = dict.fromkeys((each.definition.path, each.definition.line) for each in proven)
         if len(places) > 1:
-            return _choose_copy(proven, consulted)
+            return choose_copy(proven, consulted)
     return proven[0] if proven else None
 
 
-def _choose_copy(proven: Sequence[Choice], consulted: Consulted) -> Choice | None:
+def choose_copy(proven: Sequence[Choice], consulted: Consulted) -> Choice | None:
     """Choose the first of several files with the same text, such as a header that a build copies."""
     first, *others = proven
     told = {(consulted.read(each.definition.path), each.definition.line) for each in proven}
@@ -138,12 +155,13 @@ def _choose_copy(proven: Sequence[Choice], consulted: Consulted) -> Choice | Non
         return None
     copies = dict.fromkeys(each.definition.path for each in others)
     copies.pop(first.definition.path, None)
-    paths = ", ".join(map(str, copies))
-    note = f"{first.definition.path} was chosen, the first in the compile commands; same text: {paths}"
+    paths, more = [str(path) for path in copies], len(copies) - _MAX_COPIES
+    listed = ", ".join(paths[:_MAX_COPIES]) + (f" and {more} more" if more > 0 else "")
+    note = f"{first.definition.path} was chosen, the first of {len(copies) + 1} files; same text: {listed}"
     return replace(first, note=f"{first.note}; {note}" if first.note else note)
 
 
-def _choose_first(candidates: Sequence[Definition], proven: Sequence[Choice]) -> Choice:
+def choose_first(candidates: Sequence[Definition], proven: Sequence[Choice]) -> Choice:
     """Choose the first of several definitions in one file: they share the command and the headers."""
     lines = ", ".join(str(definition.line) for definition in candidates)
     note = f"{len(candidates)} definitions fit, at lines {lines}, and no compile command tells which it is"

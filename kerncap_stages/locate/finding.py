@@ -10,24 +10,25 @@ from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.program_file import find_newer_files, find_working_folder
 from kerncap_stages.compilers.toolchains import choose_toolchain
-from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.argument_layouts import find_held_addresses
 from kerncap_stages.locate.assumed import assume_commands
-from kerncap_stages.locate.choosing import choose, find_by_compiling
-from kerncap_stages.locate.databases import read_database
+from kerncap_stages.locate.choosing import choose, find_by_compiling, has_commands
+from kerncap_stages.locate.databases import Database, read_database
 from kerncap_stages.locate.definitions import Definition
 from kerncap_stages.locate.failures import classify
 from kerncap_stages.locate.linking import try_find_link
-from kerncap_stages.locate.notes import describe_build, explain_difference
+from kerncap_stages.locate.notes import describe_build, explain_difference, list_places
 from kerncap_stages.locate.python_source import find_python_file
 from kerncap_stages.locate.search import (
     find_by_line_tables,
     find_candidates,
     find_in_system,
+    find_named_candidates,
     find_told_line,
     is_in_same_folder,
 )
 from kerncap_stages.locate.trials import compare_code, yields_kernel
+from kerncap_stages.locate.trying import try_definitions
 from kerncap_stages.locate.unedited import compare_unedited
 from kerncap_stages.locate.units import (
     Unit,
@@ -48,10 +49,11 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.line_tables import LineTables
     from kerncap_stages.compilers.precompiled import Precompiled
     from kerncap_stages.locate.choosing import Choice
-    from kerncap_stages.locate.databases import Database
     from kerncap_stages.locate.options import Options
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import HeldAddress
+
+_NAME_ONE = "name the right file with --source-dir FILE"
 
 
 @dataclass
@@ -111,7 +113,7 @@ def find_source(
         return _search_assembly(capture, code, name, tables, roots, consulted)
     guessed = not options.source_dirs
     named = find_by_line_tables(tables, roots, name, consulted, guessed=guessed)
-    candidates = [named] if named else find_candidates(roots, name, consulted)
+    candidates = [named] if named else find_named_candidates(roots, name, consulted)
     if not candidates:
         # The files that the code object was compiled from, if they still exist.
         there = [path for path in tables.paths if consulted.exists(path)]
@@ -129,14 +131,17 @@ def find_source(
             likely = tuple(assume_commands(None, roots, compiler, consulted))
         # The kernel of a library that is installed in the compiler's own folders.
         candidates = find_in_system(likely, name, wanted, consulted)
+    problem = None
     if candidates:
-        choice = choose(candidates, database.commands, wanted, consulted)
+        choice, problem = _choose_candidate(search, candidates)
     else:
         choice = _choose_compiled(search, likely)
     if choice is not None:
         return _describe_found(search, choice, candidates, by_line_table=named is not None)
     if candidates:
-        return _report_ambiguous(search, candidates)
+        fit = f"{len(candidates)} definitions fit {name.base}: {list_places(candidates)}"
+        explanation = _join(fit, problem, database.problem)
+        return Finding(Outcome.AMBIGUOUS, explanation, candidates=candidates, consulted=consulted)
     lost = _search_assembly(capture, code, name, tables, roots, consulted)
     return replace(lost, explanation=_join(lost.explanation, database.problem))
 
@@ -187,18 +192,23 @@ def _choose_compiled(search: _Search, likely: Sequence[CompileCommand]) -> Choic
     return choice
 
 
-def _report_ambiguous(search: _Search, candidates: Sequence[Definition]) -> Finding:
-    places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
-    fit = f"{len(candidates)} definitions fit {search.name.base}: {places}"
-    explanation = _join(f"{fit}; pass a --source-dir that has only one of them", search.database.problem)
-    return Finding(Outcome.AMBIGUOUS, explanation, candidates=candidates, consulted=search.consulted)
+def _choose_candidate(search: _Search, candidates: Sequence[Definition]) -> tuple[Choice | None, str | None]:
+    """Choose a definition by the build's commands, or else by assumed ones; also says why there is none."""
+    wanted, consulted, commands = search.wanted, search.consulted, search.database.commands
+    choice = choose(candidates, commands, wanted, consulted)
+    is_decided = choice is not None and (choice.command is not None or len(candidates) == 1)
+    if is_decided or has_commands(candidates, commands, wanted, consulted):
+        return choice, _NAME_ONE
+    tried = try_definitions(candidates, search.roots, wanted, consulted)
+    return tried.choice or choice, tried.problem
 
 
 def _describe_found(
     search: _Search, choice: Choice, candidates: Sequence[Definition], *, by_line_table: bool
 ) -> Finding:
     """Describe the unit of a definition, and compare its instructions with the captured ones."""
-    wanted, consulted, database = search.wanted, search.consulted, search.database
+    wanted, consulted = search.wanted, search.consulted
+    database = Database() if choice.is_tried else search.database  # no build compiles it
     definition, command = choice.definition, choice.command
     compiler = wanted.compiler or (None if command else shutil.which(wanted.toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
@@ -226,7 +236,7 @@ def _describe_found(
         notes += [explain_difference(unedited, newer), *describe_build(command, wanted)]
     elif guess is None:
         notes.insert(0, _explain_no_command(database, definition, used, wanted))
-        absent = _explain_no_compiler(wanted)
+        absent = wanted.explain_no_compiler()
         if absent:
             notes = [absent, *(note for note in notes if not (note and absent.startswith(note)))]
             unedited = Unedited(same_instructions=None, why=absent)
@@ -265,17 +275,6 @@ def _describe_linked(
             consulted.exists(each.file)
     others = link.units
     return [describe_unit(definition.path, other, wanted, wanted.compiler, consulted)[0] for other in others]
-
-
-def _explain_no_compiler(wanted: Wanted) -> str | None:
-    """Say why there is no compiler for an assumed command; None if there is one."""
-    try:
-        wanted.toolchain.find_tool(
-            wanted.compiler or wanted.toolchain.assumed, trusted=wanted.compiler is not None
-        )
-    except DeviceError as error:
-        return f"{error}: {error.hint}"
-    return None
 
 
 def _join(*notes: str | None) -> str | None:

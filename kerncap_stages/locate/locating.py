@@ -58,14 +58,14 @@ def run_locate(
 
     Unless ``fresh``, the result of an earlier search is returned at once if nothing that it depends on has
     changed: the files that it read, and the files that it found absent.
-    Raises UsageError if a given folder or database does not exist, or if a file is given for a folder;
+    Raises UsageError if a given folder or database does not exist, or a given file is no source;
     ArtifactError if the artifact is not a capture.
     """
     check_macros(options.defines)
     if options.compiler is not None and shutil.which(options.compiler) is None:
         raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
     capture = load_as(store, capture_digest, Capture)
-    check_source_folders(options.source_dirs, may_be_files=capture.environment.backend is Backend.CUDA)
+    check_source_folders(options.source_dirs, may_be_programs=capture.environment.backend is Backend.CUDA)
     known = None if fresh else load_remembered(store, options.make_key(capture_digest), Source, is_current)
     if known is not None:
         return known

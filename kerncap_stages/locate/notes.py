@@ -11,8 +11,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.compilers.compile_commands import CompileCommand
+    from kerncap_stages.locate.definitions import Definition
     from kerncap_stages.locate.wanted import Wanted
     from kerncap_stages.manifests.source import Unedited
+
+_MAX_PLACES = 5
+
+
+def list_places(definitions: Sequence[Definition]) -> str:
+    """List where definitions are: the first few, and how many more there are."""
+    places = [f"{found.path}:{found.line}" for found in definitions]
+    more = len(places) - _MAX_PLACES
+    return ", ".join(places[:_MAX_PLACES]) + (f" and {more} more" if more > 0 else "")
 
 
 def explain_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
 from kerncap_stages.errors import UsageError
 from kerncap_stages.store.remembered import make_request_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from kerncap_stages.digest import Digest
 
@@ -37,19 +40,43 @@ def check_macros(defines: Sequence[str]) -> None:
             raise UsageError(f"-D {define}: {why}", hint="-D NAME or -D NAME=VALUE")
 
 
-def check_source_folders(folders: Sequence[Path], *, may_be_files: bool = False) -> None:
-    """Raise UsageError for what is no folder.
+def check_source_folders(folders: Sequence[Path], *, may_be_programs: bool = False) -> None:
+    """Raise UsageError for what is neither a folder nor a source file.
 
-    may_be_files: for CUDA kernels PTX is also taken from files that are named: programs, libraries, ``.ptx``.
+    may_be_programs: for CUDA kernels PTX is also taken from programs, libraries and ``.ptx`` that are named.
     """
     for folder in folders:
-        if folder.is_dir() or (may_be_files and folder.exists()):
+        if folder.is_dir() or (folder.exists() and (may_be_programs or is_source_file(folder))):
             continue
         if folder.exists():
             raise UsageError(
-                f"--source-dir {folder}: it is a file", hint=f"give its folder: --source-dir {folder.parent}"
+                f"--source-dir {folder}: it is a file, but no source of C++, HIP, CUDA or Python",
+                hint="give the source file that has the kernel, or its folder: "
+                f"--source-dir {shlex.quote(str(folder.parent))}",
             )
-        raise UsageError(f"no such source folder: {folder}", hint="give the root of the kernel's source tree")
+        raise UsageError(
+            f"no such source folder or file: {folder}", hint="give the root of the kernel's source tree"
+        )
+
+
+def is_source_file(path: Path) -> bool:
+    """Whether a path is a file whose suffix is that of source code."""
+    return path.is_file() and path.suffix.lower() in (*SOURCE_SUFFIXES, ".py")
+
+
+def list_folders(roots: Sequence[Path]) -> list[Path]:
+    """List the folders among ``roots``, and those of the source files among them.
+
+    Units that include a file are there, and headers and macros that it needs. The home folder and the one for
+    temporary files are left out: they may hold anything.
+    """
+    too_large = (Path("/"), Path.home(), Path(tempfile.gettempdir()))
+    beside = (root.parent for root in roots if is_source_file(root))
+    folders = (
+        *(root for root in roots if root.is_dir()),
+        *(each for each in beside if each not in too_large),
+    )
+    return list(dict.fromkeys(folders))
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _explain(name: str, told: Path | None, kernels: Sequence[PythonKernel]) -> s
     text += f"; {len(kernels)} functions fit: " + ", ".join(f"{each.path}:{each.line}" for each in kernels)
     if len({each.path.parent for each in kernels}) == 1:
         return f"{text}; a capture with a record says which"
-    return f"{text}; pass a --source-dir that has only one"
+    return f"{text}; name the right file with --source-dir FILE"
 
 
 def find_python_file(tables: LineTables) -> Path | None:

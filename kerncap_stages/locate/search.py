@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
 from kerncap_stages.locate.definitions import Definition, find_definitions
 from kerncap_stages.locate.macros import collect_macros, find_pasting_macros
+from kerncap_stages.locate.options import is_source_file, list_folders
 from kerncap_stages.locate.units import read_system_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.code.kernel_names import KernelName
@@ -27,10 +28,32 @@ _MAX_HINTS = 3
 def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulted) -> list[Definition]:
     """Find the definitions below ``roots`` that match the kernel's name best."""
     texts = dict(_read_texts(roots, consulted))
+    return _find_definitions(texts, name, texts)
+
+
+def find_named_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulted) -> list[Definition]:
+    """Find definitions in what the user named: in its files if they have any, else in its folders, too.
+
+    The folder of a file is read for macros.
+    """
+    files = [root for root in roots if is_source_file(root)]
+    if files:
+        texts = dict(_read_texts((*files, *list_folders(files)), consulted))
+        found = _find_definitions(texts, name, {file.resolve() for file in files})
+        if found:
+            return found
+    return find_candidates(roots, name, consulted)
+
+
+def _find_definitions(
+    texts: Mapping[Path, bytes], name: KernelName, paths: Collection[Path]
+) -> list[Definition]:
+    """Find the best definitions in some of the files; the macros are those of all."""
     macros = collect_macros(texts.values())
     found = [
         definition
         for path, text in texts.items()
+        if path in paths
         for definition in find_definitions(path, text, name.base, macros)
     ]
     return choose_best_matches(found, name)
@@ -169,6 +192,7 @@ def _find_moved(path: Path, roots: Sequence[Path], consulted: Consulted) -> list
     """Find a file of another tree below ``roots``, by the longest trailing part of its path."""
     for start in range(1, len(path.parts)):
         places = [root.joinpath(*path.parts[start:]) for root in roots if root.is_dir()]
+        places += [root for root in roots if root.is_file() and root.parts[-1:] == path.parts[start:]]
         existing = [place for place in places if place.is_file()]
         if existing:
             return existing

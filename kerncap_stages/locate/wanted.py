@@ -50,3 +50,13 @@ class Wanted:
     def find_tool(self, command: CompileCommand) -> Tool:
         """Find the compiler for a command. Raises DeviceError if there is none that may be run."""
         return self.toolchain.find_tool(self.compiler or command.compiler, trusted=self.compiler is not None)
+
+    def explain_no_compiler(self) -> str | None:
+        """Say why there is no compiler for an assumed command; None if there is one."""
+        try:
+            self.toolchain.find_tool(
+                self.compiler or self.toolchain.assumed, trusted=self.compiler is not None
+            )
+        except DeviceError as error:
+            return f"{error}: {error.hint}"
+        return None

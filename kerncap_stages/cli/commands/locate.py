@@ -22,7 +22,10 @@ app = make_stage_app(help_text="Find the source of a captured kernel.")
 SourceDirOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--source-dir", "-s", metavar="DIR", help="Folder with the kernel's source. May be repeated."
+        "--source-dir",
+        "-s",
+        metavar="PATH",
+        help="Folder with the kernel's source, or the file that has the kernel. May be repeated.",
     ),
 ]
 CompileCommandsOption = Annotated[

@@ -130,7 +130,7 @@ def test_the_one_of_the_captured_unit_is_found_rebuilt_and_judged(
     if source["outcome"] == "ambiguous":
         # Linked with other units, its data is farther from it: instructions do not tell the unit then.
         assert (kernel, flags) == ("scale", ("-fgpu-rdc",))
-        assert "pass a --source-dir that has only one" in source["explanation"]
+        assert "name the right file with --source-dir FILE" in source["explanation"]
         source = stages.run(*words, tree / "second.hip").must().manifest
     assert source["outcome"] == "found", source["explanation"]
     assert source["definition"]["path"] == str(tree / "second.hip")

@@ -26,15 +26,15 @@ def test_kc_locate_names_the_word_that_is_no_macro(store):
 
 
 @pytest.mark.parametrize("command", ["kc-locate", "kc-generate"])
-def test_a_file_in_place_of_the_source_folder_is_refused_with_its_folder(store, tmp_path, command):
-    file = tmp_path / "src/kernel.hip"
+def test_a_file_that_is_no_source_is_refused_with_its_folder(store, tmp_path, command):
+    file = tmp_path / "src/kernel.txt"
     file.parent.mkdir()
     file.write_text("__global__ void k() {}\n")
     capture = executables.publish_capture(store)
     output = ("--output", tmp_path / "project") if command == "kc-generate" else ()
     done = executables.run(command, *output, "--source-dir", file, capture, store=store.root)
     assert (done.returncode, done.stdout) == (2, "")
-    told = f"{command}: error: --source-dir {file}: it is a file\n"
+    told = f"{command}: error: --source-dir {file}: it is a file, but no source of C++, HIP, CUDA or Python\n"
     assert done.stderr.startswith(told)
     assert f"--source-dir {file.parent}" in done.stderr.removeprefix(told)
 
@@ -43,12 +43,19 @@ def test_a_folder_that_is_absent_is_refused(store, tmp_path):
     capture = executables.publish_capture(store)
     done = executables.run("kc-locate", "--source-dir", tmp_path / "absent", capture, store=store.root)
     assert done.returncode == 2
-    assert f"no such source folder: {tmp_path / 'absent'}" in done.stderr
+    assert f"no such source folder or file: {tmp_path / 'absent'}" in done.stderr
+
+
+def test_a_source_file_may_be_named(store, tmp_path):
+    capture = executables.publish_capture(store)
+    (tmp_path / "kernel.hip").write_text("")
+    done = executables.run("kc-locate", "--source-dir", tmp_path / "kernel.hip", capture, store=store.root)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_file_may_be_named_where_ptx_is_taken_from_files(tmp_path):
     file = tmp_path / "kernel.ptx"
     file.touch()
-    check_source_folders([file, tmp_path], may_be_files=True)
+    check_source_folders([file, tmp_path], may_be_programs=True)
     with pytest.raises(UsageError, match="no such source folder"):
-        check_source_folders([tmp_path / "absent"], may_be_files=True)
+        check_source_folders([tmp_path / "absent"], may_be_programs=True)
