@@ -69,7 +69,10 @@ DispatchOption = Annotated[
 SourceDirOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--source-dir", "-s", metavar="DIR", help="Folder with the kernel's source. May be repeated."
+        "--source-dir",
+        "-s",
+        metavar="PATH",
+        help="Folder with the kernel's source, or the file that has the kernel. May be repeated.",
     ),
 ]
 CompileCommandsOption = Annotated[
@@ -89,7 +92,10 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="DIR", help="The project's folder. Default: ./isolated/KERNEL."),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
+]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Do each step again, even if nothing has changed.")
 ]

@@ -43,7 +43,7 @@ from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.pages.verdict import format_footer
-from kerncap_stages.project.checkout import check_out, is_project
+from kerncap_stages.project.checkout import check_out, count_captures, is_project
 from kerncap_stages.project.default_folder import make_folder_name
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
@@ -89,18 +89,24 @@ def _check(request: ExtractRequest) -> None:
     if request.compile_commands is not None:
         find_named_database(request.compile_commands)
     if request.output is not None:
-        _check_output(request.output)
+        _check_output(request.output, force=request.force)
     if request.spec is None and request.profile is None:
         raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
 
 
-def _check_output(folder: Path) -> None:
+def _check_output(folder: Path, *, force: bool) -> None:
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not nearest.is_dir():
         raise UsageError(f"{nearest} is a file", hint="give a new or an empty folder")
     if folder.is_dir() and any(folder.iterdir()) and not is_project(folder):
         raise UsageError(
             f"{folder} exists and is not a generated project", hint="give a new or an empty folder"
+        )
+    held = count_captures(folder)
+    if held > 1 and not force:
+        raise UsageError(
+            f"{folder} has a project of {held} captures, and kc-extract takes one",
+            hint="give another folder with --output, or overwrite the project with --force",
         )
 
 
@@ -257,7 +263,7 @@ def _generate(
     steps.start(GENERATE)
     made, reproducer = run_generate(store, digest, fresh=request.fresh)
     folder = request.output or Path("isolated") / make_folder_name(capture.kernel.demangled_name)
-    _check_output(folder)
+    _check_output(folder, force=request.force)
     checkout = check_out(store, made, reproducer, folder, force=request.force)
     steps.end(GENERATE, made, f"project in {folder}", *checkout.notes)
     return folder, reproducer

@@ -141,7 +141,10 @@ TritonBackendOption = Annotated[
         help="Accepted for compatibility; both capture at the HSA level.",
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
+]
 
 
 @app.command(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.consulted import is_current
+from kerncap_stages.manifests import open_view
 from kerncap_stages.manifests.os_strings import to_os_string
+from kerncap_stages.project.artifacts import find_source_of
 from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text import formats
 from kerncap_stages.text.terminal import make_printable
@@ -22,6 +25,19 @@ if TYPE_CHECKING:
 def find_known_source(store: Store, capture: Digest, options: Options) -> Remembered | None:
     """Return the result of an earlier search, if nothing that it depends on has changed."""
     return find_remembered(store, options.make_key(capture), is_current)
+
+
+def find_removed_source(store: Store, capture: Digest) -> tuple[Digest, str] | None:
+    """Find the source that an earlier search found for a capture, if its file has been removed since.
+
+    Returns the artifact, which still holds the file, and the path.
+    """
+    earlier = find_source_of(store, capture)
+    if earlier is None:
+        return None
+    with open_view(store, earlier) as made:
+        path = to_os_string(made.definition.path)
+    return None if Path(path).exists() else (earlier, path)
 
 
 def summarise_source(manifest: Source | View) -> str:

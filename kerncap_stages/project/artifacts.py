@@ -47,10 +47,10 @@ def find_source_of(store: Store, capture: Digest) -> Digest | None:
     for entry in entries:
         if capture in entry.parents and _read_found_capture(store, entry.digest) is not None:
             return entry.digest
-    code = _read_code(store, capture) if entries else None
+    code = read_code(store, capture) if entries else None
     for entry in entries:
         located = _read_found_capture(store, entry.digest)
-        if located is not None and store.has(located) and _read_code(store, located) == code:
+        if located is not None and store.has(located) and read_code(store, located) == code:
             return entry.digest
     return None
 
@@ -60,7 +60,8 @@ def _read_found_capture(store: Store, source: Digest) -> Digest | None:
         return ManifestRef(made.capture).digest if made.outcome == "found" else None
 
 
-def _read_code(store: Store, capture: Digest) -> tuple[str, str]:
+def read_code(store: Store, capture: Digest) -> tuple[str, str]:
+    """Return what captures of one kernel have in common: its symbol, and its code object."""
     with open_view(store, capture) as made:
         return str(made.kernel.mangled_name), str(made.kernel.code_object.payload)
 

@@ -58,11 +58,15 @@ def read_cases(captures: Sequence[tuple[Store, Digest]], in_project: int | None 
     return [case if count[case.kernel] > 1 else replace(case, launch="") for case in cases]
 
 
+def find_own_capture(store: Store, digest: Digest) -> Digest:
+    """Return the capture of a source; any other artifact as it is."""
+    with open_view(store, digest) as made:
+        return ManifestRef(made.capture).digest if made.kind == "source" else digest
+
+
 def find_group(store: Store, digest: Digest) -> tuple[str, ...]:
     """Return what the cases of one kernel in one run have in common; for any other artifact, its digest."""
-    with open_view(store, digest) as made:
-        capture = ManifestRef(made.capture).digest if made.kind == "source" else digest
-    with open_view(store, capture) as made:
+    with open_view(store, find_own_capture(store, digest)) as made:
         if made.kind != "capture" or not made.selection.by_case:
             return (digest,)
         return (made.dispatch.run_id, made.kernel.mangled_name, made.kernel.code_object.payload)

@@ -16,6 +16,7 @@ from kerncap_stages.machine.user_folder import remove_file, require_no_links, wr
 from kerncap_stages.project.variants import set_aside
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure
+from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ CAPTURE = "capture"
 RECORD = f"{CAPTURE}/project.json"
 STORE = f"{CAPTURE}/store"
 _RECORD_VERSION = 1
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
     """Write the project's files and a store of its own into ``folder``.
 
     A file that was edited since it was last written is kept unless ``force`` is set.
-    Raises UsageError if the folder exists and is not a generated project, or holds edits of another kernel;
+    Raises UsageError if the folder exists and is not a generated project, holds edits of another kernel, or
+    holds more captures than the project;
     Refused if a folder below it that a file is to be written into is a symbolic link.
     """
     with _lock_folder(folder):
@@ -75,6 +78,8 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             )
         before = _read_record(folder)
         record = _make_record(digest, reproducer)
+        if not force:
+            _require_all_captures(folder, before, record)
         lacking, kept = _compare(reproducer, folder, before, force=force)
         _require_same_subject(folder, before, record, kept)
         written = before.get("files", {})
@@ -128,6 +133,29 @@ def _require_same_subject(
             f"{folder} holds edits of {before['kernels'][0]}: {', '.join(foreign)}",
             hint="give another folder, or use --force to overwrite them",
         )
+
+
+def _require_all_captures(folder: Path, before: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Raise UsageError if the folder's project has captures that a smaller one, which replaces it, lacks."""
+    had, has = before.get("captures", ()), record["captures"]
+    lost = [capture for capture in had if capture not in has]
+    if lost and len(had) > len(has):
+        raise UsageError(
+            f"{folder} has a project of {_list_captures(had)}, "
+            f"and the new one has only {_list_captures(has)}",
+            hint="give another folder with --output, or all captures, or overwrite the project with --force",
+        )
+
+
+def _list_captures(captures: Sequence[str]) -> str:
+    shown = ", ".join(Digest(capture).short for capture in captures[:_MAX_LISTED])
+    more = len(captures) - _MAX_LISTED
+    return f"{count(len(captures), 'capture')} ({shown}{f' and {more} more' if more > 0 else ''})"
+
+
+def count_captures(folder: Path) -> int:
+    """Count the captures of the project in a folder; 0 if there is none."""
+    return len(_read_record(folder).get("captures", ()))
 
 
 def find_checkout(

@@ -28,9 +28,9 @@ SourceDirOption = Annotated[
     typer.Option(
         "--source-dir",
         "-s",
-        metavar="DIR",
-        help="Folder with the kernel's source. Default: the folders of the program and of its run. May be "
-        "repeated.",
+        metavar="PATH",
+        help="Folder with the kernel's source, or the file that has the kernel. Default: the folders of the "
+        "program and of its run. May be repeated.",
     ),
 ]
 TogetherOption = Annotated[
@@ -52,7 +52,10 @@ AssemblyOption = Annotated[
         "--assembly", help="Make a project to edit the kernel's instructions, even if its source is known."
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
+]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Make the project again even if nothing has changed. Edits are kept.")
 ]

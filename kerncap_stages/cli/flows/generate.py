@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.flows.locate import locate_source
 from kerncap_stages.cli.inputs import read_artifact_texts
-from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.generate.request import make_project_key
-from kerncap_stages.locate.known_source import summarise_source
+from kerncap_stages.locate.known_source import find_removed_source, summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import View, open_view
-from kerncap_stages.project.artifacts import find_capture_of
-from kerncap_stages.project.cases import find_group
+from kerncap_stages.project.artifacts import find_capture_of, find_kernel_name, read_code
+from kerncap_stages.project.cases import find_group, find_own_capture
 from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.project.checkout import Checkout
+
+_MAX_SHOWN = 8  # captures that a message lists
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,9 @@ def generate_projects(
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
-    resolved = (store.resolve(text) for text in read_artifact_texts(artifacts))
+    resolved = _take_once(store, (store.resolve(text) for text in read_artifact_texts(artifacts)))
     given = _leave_out(store, list(resolved), held_out) if held_out else resolved
+    projects: dict[tuple[str, str], list[Digest]] = {}
     for count, inputs in enumerate(_group(store, given, together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         if not assembly:
@@ -69,6 +72,24 @@ def generate_projects(
         digest, made, checkout = found or _write(store, inputs, place, arguments)
         _report(checkout, made)
         emit(digest, store.get(digest) if as_json else None)
+        first = find_own_capture(store, inputs[0])
+        projects.setdefault(read_code(store, first), []).append(first)
+    for made_of in projects.values():
+        if len(made_of) > 1:
+            name = make_printable(find_kernel_name(store, made_of[0]))
+            say(f"{len(made_of)} projects of one kernel, {name}: --together makes one project of them")
+
+
+def _take_once(store: Store, given: Iterable[Digest]) -> Iterator[Digest]:
+    """Yield artifacts as they come, but none of a capture that was given before."""
+    seen = set()
+    for digest in given:
+        capture = find_own_capture(store, digest)
+        if capture in seen:
+            say(f"{capture.short} is given twice, and taken once")
+        else:
+            seen.add(capture)
+            yield digest
 
 
 def _leave_out(store: Store, given: Sequence[Digest], held_out: Sequence[str]) -> list[Digest]:
@@ -77,8 +98,11 @@ def _leave_out(store: Store, given: Sequence[Digest], held_out: Sequence[str]) -
     left_out = {text: find_capture_of(store, store.resolve(text)) for text in held_out}
     for text, capture in left_out.items():
         if capture not in captures.values():
+            shown = [each.short for each in captures.values()]
+            more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
             raise UsageError(
-                f"--held-out {make_printable(text)} is none of the given captures",
+                f"--held-out {make_printable(text)} is none of the given captures: "
+                f"{', '.join(shown[:_MAX_SHOWN])}{more}",
                 hint="give all captures of the kernel, and name with --held-out those to leave out",
             )
     rest = [digest for digest in given if captures[digest] not in left_out.values()]
@@ -135,6 +159,14 @@ def _locate_capture(store: Store, digest: Digest, arguments: GenerateArguments) 
         say(f"the source could not be located: {make_printable(str(error))}")
         return digest
     say(summarise_source(made))
+    removed = None if made.definition is not None else find_removed_source(store, digest)
+    if removed is not None:
+        earlier, path = removed
+        raise ArtifactNotFound(
+            f"the source of {digest.short} was in {make_printable(path)}, which has been removed",
+            hint=f"restore the file, or use its stored copy: `kc-generate {earlier.short}`; "
+            "with --assembly, the project has instructions instead",
+        )
     return located
 
 
@@ -174,7 +206,11 @@ def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     say(f"project in {folder}: `make -C {folder} help`")
     texts = ("kernel_variant.s", "kernel_variant.ptx")
     edited = next((file.path for file in reproducer.files if file.path in texts), None)
-    lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"
+    lead = (
+        f"edit {edited}, which `make assemble` rebuilds: the source is not in the project"
+        if edited
+        else "cannot be rebuilt"
+    )
     for missing in reproducer.missing:
         say(f"  {lead}: {make_printable(missing)}")
     for note in checkout.notes:

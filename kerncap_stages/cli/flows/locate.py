@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
-from kerncap_stages.locate.known_source import find_known_source, summarise_source
+from kerncap_stages.locate.known_source import find_known_source, find_removed_source, summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.store import Store
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +35,13 @@ def locate_sources(
     options = Options(tuple(source_dirs), compile_commands, tuple(defines), compiler)
     store = Store.open(store_folder)
     for text in read_artifact_texts(artifacts):
-        digest, made = locate_source(store, store.resolve(text), options, fresh=fresh)
+        capture = store.resolve(text)
+        digest, made = locate_source(store, capture, options, fresh=fresh)
         say(summarise_source(made))
+        removed = None if made.definition is not None else find_removed_source(store, capture)
+        if removed is not None:
+            earlier, path = removed
+            say(f"  it was in {make_printable(path)}, which was removed; {earlier.short} has a copy")
         emit(digest, store.get(digest) if as_json else None)
 
 
