@@ -27,7 +27,11 @@ def test_a_kernel_of_several_cases_is_named_once(tmp_path, monkeypatch):
 
 
 VARIANT = SimpleNamespace(
-    name="step(float*)", symbol="_Z4stepPf", capture_digest="c" * 64, variant_digest="v" * 64
+    name="step(float*)",
+    symbol="_Z4stepPf",
+    capture_digest="c" * 64,
+    variant_digest="v" * 64,
+    find_verdict=lambda: None,
 )
 
 

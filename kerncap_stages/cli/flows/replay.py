@@ -20,7 +20,7 @@ from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import make_printable
-from kerncap_stages.validate.timed.known_verdict import find_known_verdict
+from kerncap_stages.validate.timed.known_verdict import explain_known_verdict, find_known_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ def replay_captures(
         for line in write_result_lines(made, result, _explain_right(made, result, known)):
             say(add_store_option(line) if "next: " in line else line)
         if options.variant is not None and not options.has_shape:
-            for line in _explain_verdict(known, has_times=made.comparison is not None):
+            for line in explain_known_verdict(known, has_times=made.comparison is not None):
                 say(add_store_option(f"note: {line}"))
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
             say(f"note: {make_printable(unlisted)}")
@@ -101,17 +101,6 @@ def _explain_right(made: Replay, result: ReplayResult, known: Remembered | None)
     if known is not None and known.made.tolerance is not None:
         return f"within the bounds of verdict {known.digest.short}"
     return "right as kc-validate compares"
-
-
-def _explain_verdict(known: Remembered | None, *, has_times: bool) -> Iterator[str]:
-    """Tell of a verdict on a variant that is FAIL; where it has times, also that there is no verdict."""
-    if known is not None and not known.made.passed:
-        yield (
-            f"the newest verdict on this code is FAIL: {known.digest.short}; "
-            f"`kc-show {known.digest.short}` shows why"
-        )
-    elif known is None and has_times:
-        yield "this store has no verdict on this code: `kc-validate` makes one"
 
 
 class _TimedRuns:

@@ -21,6 +21,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.store import Store
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.request import JudgeSettings, make_settings
+from kerncap_stages.validate.timed.known_verdict import explain_known_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,10 @@ def run_in_program(
             run = run_with_variants(spec, replacements, _tell, running.start, with_cuda=with_cuda)
         for text, next_step in describe_run(variants, run, any_code=arguments.any_code):
             _tell(text, next_step)
+        has_times = arguments.pairs is not None and checked is None
+        for each in variants:
+            for text in explain_known_verdict(each.find_verdict(), has_times=has_times):
+                _tell(f"note: {each.title}: {add_store_option(text)}")
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
         elif arguments.pairs is not None:

@@ -51,11 +51,14 @@ def write_json(
 
 def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | None) -> dict[str, Any]:
     found = None if run is None else run.add_up(number)
+    known = variant.find_verdict()
     return {
         "kernel": variant.name,
         "symbol": variant.symbol,
         "capture": variant.capture_digest,
         "variant": variant.variant_digest,
+        "newest_verdict": None if known is None else known.digest,
+        "newest_verdict_passed": None if known is None else bool(known.made.passed),
         "dispatches": 0 if found is None else found.dispatches,
         "kept_dispatches": 0 if found is None else found.kept,
         "replaced_code_objects": 0 if found is None else found.loaded,

@@ -12,6 +12,7 @@ from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.collect import protocol
 from kerncap_stages.collect.replacing import Replacement
+from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, KerncapError, Refused, UsageError
 from kerncap_stages.manifests import load_as, open_view
 from kerncap_stages.manifests.capture import Capture
@@ -21,22 +22,24 @@ from kerncap_stages.project.built import require_current, warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.replay.in_program import require_fit, require_shape
 from kerncap_stages.replay.program_variables import ConnectedCode, connect_code
+from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.shared_variables import Connection, connect_variables
 from kerncap_stages.replay.variant import choose_target, extract_variant_code, read_variant
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store import Store
 from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
+from kerncap_stages.validate.timed.known_verdict import find_known_verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.code.kernel_facts import KernelFacts
-    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.replay.program_variables import ProgramVariable
     from kerncap_stages.replay.variant_shape import VariantShape
+    from kerncap_stages.store.remembered import Remembered
 
 _TITLE_WIDTH = 80
 
@@ -45,20 +48,30 @@ _TITLE_WIDTH = 80
 class ChosenVariant:
     """A variant of a captured kernel. ``number``: among those of one run.
 
+    cases: captures of the kernel. A project may have several launches; what is said of one is of the first.
     code: the code object as it was built. connection, on CUDA connected: what connects it with the program's
     variables.
     """
 
     number: int
     store: Store
-    capture_digest: Digest
-    capture: Capture
+    cases: tuple[tuple[Digest, Capture], ...]
     path: Path
     code: bytes
     facts: KernelFacts
     shape: VariantShape | None
     connection: Connection
     connected: ConnectedCode
+
+    @property
+    def capture_digest(self) -> Digest:
+        """The first capture's digest."""
+        return self.cases[0][0]
+
+    @property
+    def capture(self) -> Capture:
+        """The first capture."""
+        return self.cases[0][1]
 
     @property
     def name(self) -> str:
@@ -79,6 +92,18 @@ class ChosenVariant:
     def variant_digest(self) -> str:
         """SHA-256 of the variant's code object."""
         return hashlib.sha256(self.code).hexdigest()
+
+    def find_verdict(self) -> Remembered | None:
+        """Find the newest verdict on this code; of several launches, one in which it is FAIL."""
+        code = Digest(self.variant_digest)
+        first = None
+        for digest, made in self.cases:
+            shape = find_other_shape(self.shape, made.launch)
+            known = find_known_verdict(self.store, digest, code, shape)
+            if known is not None and not known.made.passed:
+                return known
+            first = first or known
+        return first
 
 
 def choose_variants(
@@ -103,12 +128,10 @@ def choose_variants(
     if not chosen:
         names = ", ".join(dict.fromkeys(made.kernel.demangled_name for _, made in captures))
         raise UsageError(f"--kernel {kernel}: no such kernel was captured", hint=f"there are: {names}")
-    variants: list[ChosenVariant] = []
-    for digest, made in chosen:
-        if any(each.symbol == made.kernel.mangled_name for each in variants):
-            continue  # several launches of one kernel
-        variants.append(_read(len(variants), store, digest, made, path))
-    return variants
+    launches: dict[str, list[tuple[Digest, Capture]]] = {}  # of each kernel
+    for each in chosen:
+        launches.setdefault(each[1].kernel.mangled_name, []).append(each)
+    return [_read(number, store, tuple(cases), path) for number, cases in enumerate(launches.values())]
 
 
 def _find_variant(given: Path) -> tuple[Path, Path | None]:
@@ -157,7 +180,8 @@ def _find_latest(store: Store, path: Path, kernel: str | None) -> tuple[Digest, 
     )
 
 
-def _read(number: int, store: Store, digest: Digest, capture: Capture, path: Path) -> ChosenVariant:
+def _read(number: int, store: Store, cases: tuple[tuple[Digest, Capture], ...], path: Path) -> ChosenVariant:
+    capture = cases[0][1]
     facts = read_variant(path, capture)
     code = extract_variant_code(path.read_bytes(), capture)
     shape = find_variant_shape(path)
@@ -170,7 +194,7 @@ def _read(number: int, store: Store, digest: Digest, capture: Capture, path: Pat
     require_fit(path, capture, facts, (*connection.unconnected, *connected.unconnected))
     for note in connected.notes:
         say(f"kc-run: {make_printable(note)}")
-    return ChosenVariant(number, store, digest, capture, path, code, facts, shape, connection, connected)
+    return ChosenVariant(number, store, cases, path, code, facts, shape, connection, connected)
 
 
 def write_files(variant: ChosenVariant, folder: Path, *, any_code: bool) -> Replacement:

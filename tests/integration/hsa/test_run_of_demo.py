@@ -147,3 +147,19 @@ def test_launches_that_the_variant_does_not_support_are_named(stages, app, varia
     again = re.search(r"capture such a dispatch: `kc-(capture) (.*)`", done.err)
     assert again is not None
     stages.run("capture", *shlex.split(again[2])).must()
+
+
+def test_a_variant_whose_newest_verdict_is_fail_is_named(stages, app, variant, tmp_path):
+    page = tmp_path / "page.json"
+    stale = variant(STALE)
+    words = ("--variant", stale, "--json", page, "--", app)
+    assert "verdict" not in stages.run("run", *words).must().err
+    assert json.loads(page.read_text())["kernels"][0]["newest_verdict"] is None
+    failed = stages.run("validate", "@capture", "--variant", stale).must(1).digests[0]
+    done = stages.run("run", *words).must()
+    says = f"the newest verdict on this code is FAIL: {failed[:12]}; `kc-show {failed[:12]}` shows why"
+    assert f"kc-run: note: demo::add_rows(float const*, float const*, float*, Shape): {says}" in done.err
+    kernel = json.loads(page.read_text())["kernels"][0]
+    assert (kernel["newest_verdict"], kernel["newest_verdict_passed"]) == (failed, False)
+    stages.run("validate", "@capture", "--variant", stale, "--quick").must()
+    assert "verdict" not in stages.run("run", *words).must().err
