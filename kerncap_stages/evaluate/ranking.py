@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.evaluation import Outcome
+from kerncap_stages.project.cases import compare_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,20 +15,25 @@ if TYPE_CHECKING:
 
 
 def weigh_times(cases: Sequence[EvaluatedCase], times: Sequence[MeasuredTime | None]) -> float | None:
-    """Return the ratio of times over all cases; None if one is missing.
+    """Return the ratio of times, or of instructions, over all cases; None if one is missing.
 
-    Each case counts by its time in the profile. Without a profile it counts by the time, or the instructions,
-    of the captured kernel in that one dispatch. A held-out case counts as the others.
+    Times: each case counts by its time in the profile, without a profile by the time of the captured kernel
+    in that one dispatch. Instructions are summed over the calls in the profile, without a profile over one
+    call of each case. A held-out case counts as the others.
     """
     known = [time for time in times if time is not None]
     if len(known) < len(times) or not known:
         return None
     if len(known) == 1:
         return known[0].ratio
+    counts = [(time.variant_instructions, time.captured_instructions) for time in known]
+    counted = [(after, before) for after, before in counts if after is not None and before is not None]
+    if len(counted) == len(known):
+        return compare_counts([case.calls for case in cases], counted)
     profile = [case.weight for case in cases]
     weights = [float(each) for each in profile if each]
     if len(weights) < len(known):
-        weights = [float(time.captured_instructions or time.captured_ns or 0.0) for time in known]
+        weights = [float(time.captured_ns or 0.0) for time in known]
     total = sum(weights)
     if not total:
         return None

@@ -92,6 +92,7 @@ def open_subject(subject: Subject, settings: JudgeSettings) -> OpenedSubject:
             capture=ManifestRef.to(digest),
             launch=case.launch,
             weight=None if case.time_ns is None else float(case.time_ns),
+            calls=case.calls,
             held_out=number >= inside,
         )
         for number, (digest, case) in enumerate(zip(subject.captures, read, strict=True))

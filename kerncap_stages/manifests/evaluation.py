@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -96,9 +96,14 @@ class EvaluatedVariant(Frozen):
 class EvaluatedCase(Frozen):
     """A capture that the variants were judged on. ``weight``: its share in ratios of times."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"calls"})
+
     capture: ManifestRef
     launch: str = Field(description="for people; empty if there is one case")
     weight: AnyFloat | None = Field(description="its time in the profile, in ns; none if not known")
+    calls: Count | None = Field(
+        default=None, description="its dispatches in the profile, which weigh instructions; none if not known"
+    )
     held_out: bool = False
 
 

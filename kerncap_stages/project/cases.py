@@ -25,13 +25,14 @@ class Case:
     kernel: demangled name.
     launch: the grid and the block, in words; empty if the kernel has no other capture.
     time_ns: of all dispatches in this shape, as the profile measured it; None if there was no profile.
-    held_out: it is not in the project.
+    calls: the dispatches in this shape, likewise. held_out: it is not in the project.
     """
 
     kernel: str
     launch: str
     time_ns: int | None
     held_out: bool = False
+    calls: int | None = None
 
     @property
     def title(self) -> str:
@@ -102,13 +103,28 @@ def average_ratios(cases: Sequence[Case], ratios: Iterable[float]) -> float | No
     return sum(ratio * time_ns for ratio, time_ns in zip(ratios, known, strict=True)) / sum(known)
 
 
+def compare_counts(calls: Sequence[int | None], counts: Sequence[tuple[int, int]]) -> float | None:
+    """Compare counts of instructions over all cases, each as often as it was called.
+
+    calls: of each case in the profile; if one is None, all cases count once. counts: of the variant and of
+    the captured kernel, in one dispatch. Returns None if the captured kernel has none.
+    """
+    known = [each for each in calls if each is not None]
+    weights = known if len(known) == len(calls) else [1] * len(calls)
+    pairs = list(zip(weights, counts, strict=True))
+    captured = sum(weight * before for weight, (_, before) in pairs)
+    return sum(weight * after for weight, (after, _) in pairs) / captured if captured else None
+
+
 def _read_case(store: Store, capture: Digest) -> Case:
     with open_view(store, capture) as made:
         shape = _shape_of(made.launch)
+        measured = next((case for case in made.selection.cases if _shape_of(case) == shape), None)
         return Case(
             kernel=made.kernel.demangled_name,
             launch=f"{format_shape(shape[0])} work-groups of {format_shape(shape[1])}",
-            time_ns=next((case.total_ns for case in made.selection.cases if _shape_of(case) == shape), None),
+            time_ns=None if measured is None else measured.total_ns,
+            calls=None if measured is None else measured.calls,
         )
 
 

@@ -43,11 +43,7 @@ def write_result_lines(made: Replay, result: ReplayResult, within: str | None = 
             yield _describe_instructions(timing.instructions, made.comparison)
     if made.comparison is not None:
         ratio = made.comparison
-        yield (
-            f"variant / baseline: {ratio.ratio:.3f} "
-            f"(5 to 95 %: {ratio.ratio_p05:.3f} to {ratio.ratio_p95:.3f})"
-            + (" in times on the software GPU" if ratio.baseline.source is TimeSource.SOFTWARE_GPU else "")
-        )
+        yield _describe_ratio(ratio)
         if ratio.unedited is not None:
             yield f"same instructions before any edit: {formats.describe_same_instructions(ratio.unedited)}"
     yield from write_floor_lines(made)
@@ -74,6 +70,19 @@ def write_result_lines(made: Replay, result: ReplayResult, within: str | None = 
         yield formats.tell_variant_shape(made.plan.variant_shape)
     for note in (*result.notes, *result.without):
         yield f"note: {note}"
+
+
+def _describe_ratio(found: Comparison) -> str:
+    pairs = len(found.baseline.samples_ns)
+    spread = (
+        f"median of {pairs:,} pairs of runs, 5 to 95 %: {found.ratio_p05:.3f} to {found.ratio_p95:.3f}"
+        if pairs > 1
+        else "one pair of runs, which does not show how much times vary: give --iterations 20"
+    )
+    where = ""
+    if found.baseline.source is TimeSource.SOFTWARE_GPU:
+        where = " in times on the software GPU, which say nothing about hardware"
+    return f"variant / baseline: {found.ratio:.3f} ({spread}){where}"
 
 
 def _describe_wrong_runs(found: WrongRuns) -> Iterator[str]:

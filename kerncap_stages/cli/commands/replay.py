@@ -39,13 +39,24 @@ CompareOption = Annotated[
     ),
 ]
 IterationsOption = Annotated[
-    int,
+    int | None,
     typer.Option(
-        "--iterations", "-n", metavar="N", min=1, max=10**9, help="How many times to run the kernel."
+        "--iterations",
+        "-n",
+        metavar="N",
+        min=1,
+        max=10**9,
+        help="How many times to run the kernel. Default: 1; with --compare 10, each in turn.",
     ),
 ]
 WarmupOption = Annotated[
-    int, typer.Option(metavar="N", min=0, max=10**9, help="Untimed runs before the iterations.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=10**9,
+        help="Untimed runs before the iterations. Default: 0; with --compare and no --iterations 1.",
+    ),
 ]
 FlushCacheOption = Annotated[
     bool,
@@ -103,8 +114,8 @@ def replay(
     artifacts: ArtifactOrLatestArguments = None,
     variant: VariantOption = None,
     compare: CompareOption = None,
-    iterations: IterationsOption = 1,
-    warmup: WarmupOption = 0,
+    iterations: IterationsOption = None,
+    warmup: WarmupOption = None,
     flush_cache: FlushCacheOption = False,
     hip_launch: HipLaunchOption = False,
     no_verify: NoVerifyOption = False,
@@ -123,18 +134,19 @@ def replay(
 
     Prints the digest of one replay artifact for each capture.
     """
-    from kerncap_stages.cli.flows.replay import read_block, read_shape, replay_captures
+    from kerncap_stages.cli.flows.replay import choose_runs, read_block, read_shape, replay_captures
 
     if variant is not None and compare is not None:
         raise UsageError("--variant runs one code object, --compare two", hint="give one of them")
     work_items = one_value("--grid-work-items", grid_work_items)
     if grid_blocks is not None and work_items is not None:
         raise UsageError("--grid-blocks and --grid-work-items exclude each other", hint="give one of them")
+    runs, before = choose_runs(iterations, warmup, compares=compare is not None)
     options = ReplayOptions(
         variant=variant or compare,
         interleave=compare is not None,
-        iterations=iterations,
-        warmup=warmup,
+        iterations=runs,
+        warmup=before,
         flush_cache=flush_cache,
         hip_launch=hip_launch,
         verify=not no_verify,

@@ -15,7 +15,7 @@ from kerncap_stages.cli.shapes import read_block, read_shape
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.project.built import explain_timed, warn_of_stale_variant
-from kerncap_stages.project.cases import average_ratios, read_cases
+from kerncap_stages.project.cases import average_ratios, compare_counts, read_cases
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.result_lines import write_result_lines
@@ -34,7 +34,19 @@ if TYPE_CHECKING:
     from kerncap_stages.store.remembered import Remembered
 
 # Also what the command makes of its options, so that it imports this module alone.
-__all__ = ["read_block", "read_shape", "replay_captures"]
+__all__ = ["choose_runs", "read_block", "read_shape", "replay_captures"]
+
+# Of --compare. One pair of runs would not show how much times vary.
+_RUNS, _WARMUP = 10, 1
+
+
+def choose_runs(iterations: int | None, warmup: int | None, *, compares: bool) -> tuple[int, int]:
+    """Choose the iterations and the warm-up runs that the user did not give."""
+    is_chosen = compares and iterations is None
+    return (
+        iterations or (_RUNS if compares else 1),
+        (_WARMUP if is_chosen else 0) if warmup is None else warmup,
+    )
 
 
 def replay_captures(
@@ -49,7 +61,7 @@ def replay_captures(
         for note in warn_of_stale_variant(options.variant.parent, options.variant):
             say(f"note: {make_printable(note)}")
     worst, timed = ExitCode.DONE, _TimedRuns()
-    ratios: list[float] = []
+    compared: list[Replay] = []
     found = _find_captures(store_folder, artifacts, options)
     for number, (store, capture, case, cases) in enumerate(found):
         each = options
@@ -57,7 +69,7 @@ def replay_captures(
             each = replace(options, dump_folder=options.dump_folder / str(number))
         if case is not None:
             say(f"{make_printable(case.title)}:")
-            ratios = [] if case is cases[0] else ratios
+            compared = [] if case is cases[0] else compared
         with show_phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(
                 store, capture, replace(each, progress=report), timed.judge, timed.count_changed
@@ -72,10 +84,11 @@ def replay_captures(
             say(f"note: {make_printable(unlisted)}")
         emit(digest, made if as_json else None)
         if made.comparison is not None:
-            ratios.append(made.comparison.ratio)
-        is_last = case is not None and case is cases[-1] and len(ratios) == len(cases)
-        if is_last and (ratio := average_ratios(cases, ratios)) is not None:
-            say(f"variant / baseline over all cases, by their time in the profile: {ratio:.3f}")
+            compared.append(made)
+        if case is not None and case is cases[-1] and (text := average_cases(cases, compared)) is not None:
+            say(text)
+        if made.outcome is ReplayOutcome.TIMED_OUT and options.interleave:
+            say("  next: fewer runs (`--iterations 1 --warmup 0`), or a longer --timeout")
         if made.outcome is not ReplayOutcome.COMPLETED:
             worst = max(worst, ExitCode.DEVICE)
         elif (result.wrong_runs or result.impossible) is not None or (
@@ -83,6 +96,32 @@ def replay_captures(
         ):
             worst = max(worst, ExitCode.ANSWER_IS_NO)
     return worst
+
+
+def average_cases(cases: Sequence[Case], compared: Sequence[Replay]) -> str | None:
+    """Say how a variant compares over all cases of one kernel; None if one of them has no times.
+
+    On the software GPU instructions are compared, because times there say nothing.
+    """
+    found = [made.comparison for made in compared if made.comparison is not None]
+    if len(found) < len(cases) or len({case.kernel for case in cases}) > 1:
+        return None
+    counts = [
+        (made.timing.instructions, each.baseline.instructions)
+        for made, each in zip(compared, found, strict=True)
+        if made.timing is not None
+    ]
+    known = [(after, before) for after, before in counts if after is not None and before is not None]
+    if len(known) == len(cases):
+        calls = [case.calls for case in cases]
+        ratio = compare_counts(calls, known)
+        how = "weighted by their calls in the profile" if None not in calls else "each counted once"
+        what = f"wave instructions, variant / baseline over all cases, {how}"
+        return None if ratio is None else f"{what}: {ratio:.3f} (not a ratio of times)"
+    ratio = average_ratios(cases, [each.ratio for each in found])
+    if ratio is None:
+        return None
+    return f"times, variant / baseline over all cases, weighted by their time in the profile: {ratio:.3f}"
 
 
 def _find_verdict(store: Store, made: Replay) -> Remembered | None:

@@ -14,7 +14,7 @@ from kerncap_stages.manifests.evaluation import MeasuredTime, Outcome
 from kerncap_stages.manifests.validation import Validation
 from kerncap_stages.validate.request import JudgeSettings, read_request
 
-CASE = SimpleNamespace(weight=None)
+CASE = SimpleNamespace(weight=None, calls=None)
 NONE = (False, [])
 
 

@@ -15,9 +15,17 @@ def counted(variant: int, captured: int) -> MeasuredTime:
     )
 
 
-def cases(*weights: float | None):
+def timed(variant_ns: float, captured_ns: float) -> MeasuredTime:
+    return MeasuredTime(ratio=variant_ns / captured_ns, variant_ns=variant_ns, captured_ns=captured_ns)
+
+
+def cases(*weights: float | None, calls=None):
     case = examples.evaluation().cases[0]
-    return [case.model_copy(update={"weight": weight}) for weight in weights]
+    calls = calls or [None] * len(weights)
+    return [
+        case.model_copy(update={"weight": weight, "calls": each})
+        for weight, each in zip(weights, calls, strict=True)
+    ]
 
 
 def test_one_case_counts_alone():
@@ -25,13 +33,17 @@ def test_one_case_counts_alone():
 
 
 def test_cases_count_by_their_time_in_the_profile():
-    assert weigh_times(cases(3.0, 1.0), [counted(50, 100), counted(2000, 1000)]) == pytest.approx(0.875)
+    assert weigh_times(cases(3.0, 1.0), [timed(50, 100), timed(2000, 1000)]) == pytest.approx(0.875)
 
 
 def test_without_a_profile_they_count_by_the_captured_kernel():
-    assert weigh_times(cases(None, 1.0), [counted(50, 100), counted(2000, 1000)]) == pytest.approx(
-        2050 / 1100
-    )
+    assert weigh_times(cases(None, 1.0), [timed(50, 100), timed(2000, 1000)]) == pytest.approx(2050 / 1100)
+
+
+def test_instructions_are_summed_over_calls_whatever_the_times_were():
+    both = [counted(50, 100), counted(2000, 1000)]
+    assert weigh_times(cases(9.0, 1.0, calls=(40, 2)), both) == pytest.approx(6000 / 6000)
+    assert weigh_times(cases(9.0, 1.0, calls=(40, None)), both) == pytest.approx(2050 / 1100)
 
 
 def test_without_one_time_there_is_no_ratio():
