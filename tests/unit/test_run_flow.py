@@ -10,6 +10,7 @@ import pytest
 
 from kerncap_stages.cli.flows import run_variants
 from kerncap_stages.cli.flows.run_check import CheckedDispatch, explain_failed_check
+from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.errors import UsageError
@@ -65,3 +66,20 @@ def test_what_a_failed_check_found_is_written(tmp_path):
     assert [each["passed"] for each in read["check"]] == [False, None]
     assert [each["validation"] for each in read["check"]] == ["e" * 64, None]
     assert "compare" not in read
+
+
+def test_times_are_named():
+    compared = Comparison(6, False, [10**9] * 6, [8 * 10**8] * 6)
+    _, wall, ratio, what = describe_times(compared)
+    assert wall.endswith("median: captured kernel 1.00 s, variant 800 ms")
+    assert ratio.startswith("wall times, variant / captured kernel: 0.8000, the median of 6 ratios")
+    assert ratio.endswith("96.9 % confidence interval 0.8000 to 0.8000")
+    assert what == "the program took less time with the variant"
+    compared = Comparison(6, True, [10**9], [8 * 10**8])
+    *_, ratio, few, software = describe_times(compared)
+    assert ratio.endswith(
+        "the median of 1 ratio, one for each pair of runs; the ratios go from 0.8000 to 0.8000"
+    )
+    assert few == "fewer than 6 pairs of runs give no confidence interval of 95 %: `--compare 6`"
+    assert software == "on the software GPU: this says nothing about the time on hardware"
+    assert list(describe_times(Comparison(6, True))) == ["no pair of runs was whole, so there are no times"]

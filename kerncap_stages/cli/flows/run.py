@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import add_store_option, say
 from kerncap_stages.cli.flows.run_check import CheckRequest, check_dispatches, explain_failed_check
-from kerncap_stages.cli.flows.run_compare import compare_by_turns, describe_times
+from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
 from kerncap_stages.cli.flows.run_result import describe_run
 from kerncap_stages.cli.flows.run_variants import choose_variants, write_files
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
-from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.store import Store
+from kerncap_stages.text.formats import count
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.request import JudgeSettings, make_settings
 from kerncap_stages.validate.timed.known_verdict import explain_known_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from kerncap_stages.collect.program import RunningProgram
@@ -72,7 +73,7 @@ def run_in_program(
             if arguments.json is not None:
                 write_json(arguments.json, spec, variants, checked=checked)
             return ExitCode.ANSWER_IS_NO
-    times = None
+    comparison = stopped = None
     with_cuda = any(each.capture.environment.backend is Backend.CUDA for each in variants)
     with TemporaryFolder("run") as folder:
         replacements = [
@@ -90,20 +91,43 @@ def run_in_program(
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
         elif arguments.pairs is not None:
-            times = compare_by_turns(
+            comparison = Comparison(arguments.pairs, any(process.is_software for process in run.processes))
+            stopped = _compare(
+                comparison,
                 spec,
-                arguments.pairs,
                 lambda each, with_variant: run_with_variants(
                     each, replacements if with_variant else [], _tell, with_cuda=with_cuda
                 ),
                 run,
             )
-            is_software = any(process.is_software for process in run.processes)
-            for line in describe_times(times, is_software=is_software):
-                _tell(line)
     if arguments.json is not None:
-        write_json(arguments.json, spec, variants, checked=checked, run=run, times=times)
+        write_json(arguments.json, spec, variants, checked=checked, run=run, comparison=comparison)
+    if stopped is not None:
+        raise stopped
     return _choose_exit_code(run)
+
+
+def _compare(
+    comparison: Comparison,
+    spec: ProgramSpec,
+    run: Callable[[ProgramSpec, bool], ReplacedRun],
+    first: ReplacedRun,
+) -> KeyboardInterrupt | KerncapError | None:
+    """Time runs by turns, and say what was found; returns what ended it before all of them were made."""
+    wanted = count(comparison.wanted, "pair")
+    _tell(f"timing {wanted} of runs; Ctrl-C ends this, and the pairs until then count")
+    stopped: KeyboardInterrupt | KerncapError | None = None
+    try:
+        comparison.run(spec, run, first)
+    except KeyboardInterrupt as interrupt:
+        stopped = interrupt
+        _tell(f"interrupted after {len(comparison.captured_ns)} of {wanted} of runs")
+    except KerncapError as error:
+        stopped = error
+        _tell(f"timing ended after {len(comparison.captured_ns)} of {wanted} of runs, by the error below")
+    for line in describe_times(comparison):
+        _tell(line)
+    return stopped
 
 
 def _choose_exit_code(run: ReplacedRun) -> int:

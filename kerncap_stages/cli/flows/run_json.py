@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.cli.flows.run_check import CheckedDispatch
+    from kerncap_stages.cli.flows.run_compare import Comparison
     from kerncap_stages.cli.flows.run_variants import ChosenVariant
-    from kerncap_stages.collect.paired_times import PairedTimes
     from kerncap_stages.collect.program import ProgramSpec
     from kerncap_stages.collect.replacing import ReplacedRun
 
@@ -23,7 +23,7 @@ def write_json(
     *,
     checked: Sequence[CheckedDispatch] | None = None,
     run: ReplacedRun | None = None,
-    times: PairedTimes | None = None,
+    comparison: Comparison | None = None,
 ) -> None:
     """Write a file. ``checked``: None without a check. ``run``: None if the program was not run."""
     page: dict[str, Any] = {
@@ -37,16 +37,25 @@ def write_json(
     }
     if checked is not None:
         page["check"] = [_describe_dispatch(each) for each in checked]
-    if times is not None:
-        low, high, confidence = times.interval
-        page["compare"] = {
-            "captured_wall_ns": times.captured_ns,
-            "variant_wall_ns": times.variant_ns,
-            "ratio": times.ratio,
-            "interval": [low, high],
-            "confidence": confidence,
-        }
+    if comparison is not None:
+        page["compare"] = _describe_comparison(comparison)
     path.write_text(json.dumps(page, indent=2) + "\n")
+
+
+def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """Describe times. The ratio is the variant's time, divided by the captured kernel's."""
+    times = comparison.times
+    low, high, confidence = (None, None, None) if times is None else times.interval
+    return {
+        "wanted_pairs": comparison.wanted,
+        "pairs": len(comparison.captured_ns),
+        "captured_wall_ns": comparison.captured_ns,
+        "variant_wall_ns": comparison.variant_ns,
+        "ratio": None if times is None else times.ratio,
+        "interval": None if times is None else [low, high],
+        "confidence": confidence,
+        "on_software_gpu": comparison.is_software,
+    }
 
 
 def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | None) -> dict[str, Any]:

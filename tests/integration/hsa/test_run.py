@@ -118,6 +118,9 @@ def test_check_compares_dispatches_of_this_run_and_compare_times_runs_by_turns(
     read = json.loads(page.read_text())["compare"]
     assert [len(read["captured_wall_ns"]), len(read["variant_wall_ns"]), read["confidence"]] == [1, 1, 0.0]
     assert read["interval"][0] <= read["ratio"] <= read["interval"][1]
+    assert (read["wanted_pairs"], read["pairs"], read["on_software_gpu"]) == (1, 1, True)
+    assert "timed: 1 run with each kernel, by turns; the first run of all, with the variant" in right.err
+    assert re.search(r"wall times, variant / captured kernel: \d\.\d{4}, the median of 1 ratio", right.err)
     assert "on the software GPU: this says nothing about the time on hardware" in right.err
 
 

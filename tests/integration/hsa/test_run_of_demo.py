@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import device_code
 from programs import SOURCES
+from stages import BackgroundStage, executable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,3 +165,35 @@ def test_a_variant_whose_newest_verdict_is_fail_is_named(stages, app, variant, t
     assert (kernel["newest_verdict"], kernel["newest_verdict_passed"]) == (failed, False)
     stages.run("validate", "@capture", "--variant", stale, "--quick").must()
     assert "verdict" not in stages.run("run", *words).must().err
+
+
+def test_ctrl_c_ends_a_comparison_with_what_it_found(stages, app, variant, tmp_path):
+    """The program ends at once in the first runs, and waits in the sixth, until it is interrupted."""
+    page, counted = tmp_path / "page.json", tmp_path / "counted"
+    script = f"echo >> {counted}; test $(wc -l < {counted}) -lt 6 || sleep 600; {app}"
+    words = ("--variant", variant(RIGHT), "--compare", 9, "--json", page, "--", "sh", "-c", script)
+    command = [*executable("run"), *map(str, words)]
+    with BackgroundStage(command, stages.environment, stages.folder) as run:
+        run.wait_until(lambda: counted.exists() and counted.read_text().count("\n") == 6)
+        run.process.send_signal(signal.SIGINT)
+    assert run.exit_code == -signal.SIGINT  # 130 in a shell
+    assert "interrupted after 2 of 9 pairs of runs" in run.err
+    assert "timed: 2 runs with each kernel, by turns" in run.err
+    assert re.search(r"start to its end, median: captured kernel [\d.]+ m?s, variant [\d.]+ m?s", run.err)
+    assert "on the software GPU: this says nothing about the time on hardware" in run.err
+    read = json.loads(page.read_text())
+    assert (read["exit_code"], read["kernels"][0]["dispatches"]) == (0, 3)
+    compared = read["compare"]
+    assert (compared["wanted_pairs"], compared["pairs"]) == (9, 2)
+    assert [len(compared[f"{kernel}_wall_ns"]) for kernel in ("captured", "variant")] == [2, 2]
+    assert compared["interval"][0] <= compared["ratio"] <= compared["interval"][1]
+
+
+def test_a_timed_run_that_ends_otherwise_leaves_what_was_found(stages, app, variant, tmp_path):
+    page, counted = tmp_path / "page.json", tmp_path / "counted"
+    script = f"echo >> {counted}; test $(wc -l < {counted}) -ne 4 || exit 3; {app}"
+    words = ("--variant", variant(RIGHT), "--compare", 4, "--json", page, "--", "sh", "-c", script)
+    done = stages.run("run", *words).must(5)
+    assert "timing ended after 1 of 4 pairs of runs" in done.err
+    assert "the program ended with exit code 3, and the first run" in done.err
+    assert json.loads(page.read_text())["compare"]["pairs"] == 1
