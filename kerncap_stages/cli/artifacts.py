@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.progress import progress
-from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.code.file_format import FileFormat, find_format
+from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.project.artifacts import find_capture_of, find_project
+from kerncap_stages.project.checkout import is_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure, list_in_other_store
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.project.checkout import Project
+
+_MAX_SHOWN = 5  # projects in a folder
+_EM_AMDGPU = (224).to_bytes(2, "little")
 
 
 def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
@@ -40,8 +46,70 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
         if not own.folder.is_writable():
             own = _copy_to_user(own, project, store_folder)
         return own, project.captures
-    store = Store.open(store_folder, create=False)
-    return store, (find_capture_of(store, store.resolve(text)),)
+    try:
+        store = Store.open(store_folder, create=False)
+        digest = store.resolve(text)
+    except ArtifactNotFound as error:
+        if (explained := explain_path(text)) is not None:
+            raise explained from error
+        raise
+    return store, (find_capture_of(store, digest),)
+
+
+def explain_path(text: str) -> ArtifactNotFound | None:
+    """Explain that a path is neither a project nor an artifact; None if there is nothing there."""
+    path = Path(text)
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, ValueError):
+        return None
+    name = make_printable(text)
+    if is_folder:
+        return ArtifactNotFound(
+            f"{name} is a folder, but not a project of kc-generate", hint=_suggest_project(path)
+        )
+    if not is_file:
+        return None
+    project = next((str(each) for each in path.parents if is_project(each)), None)
+    if is_code_object(path):
+        place = project or "PROJECT"
+        return ArtifactNotFound(
+            f"{name} is a code object; a project or a capture is needed",
+            hint=f"name the project or the capture, and then the code object: {make_printable(place)} "
+            f"--variant {name}",
+        )
+    what = "a program" if os.access(path, os.X_OK) else "a file"
+    if project is not None:
+        return ArtifactNotFound(
+            f"{name} is {what} in a project; the project's folder is needed",
+            hint=f"name the folder: {make_printable(project)}",
+        )
+    step = "`kc-store ls` lists captures, and `kc-generate` makes projects"
+    if os.access(path, os.X_OK):
+        step = f"`kc-capture --kernel NAME -- {name}` captures a kernel of it"
+    return ArtifactNotFound(f"{name} is {what}; a project or a capture is needed", hint=step)
+
+
+def is_code_object(path: Path) -> bool:
+    """Whether a file holds code for GPUs alone. A program may hold some, too, but is one that can be run."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 12)
+    except OSError:
+        return False
+    found = find_format(head)
+    return found is not FileFormat.UNKNOWN and not (found is FileFormat.ELF and head[18:20] != _EM_AMDGPU)
+
+
+def _suggest_project(folder: Path) -> str:
+    try:
+        inside = sorted(each for each in folder.iterdir() if each.is_dir() and is_project(each))
+    except OSError:
+        inside = []
+    if inside:
+        shown = ", ".join(make_printable(str(each)) for each in inside[:_MAX_SHOWN])
+        return f"name a project in it: {shown}{', ...' * (len(inside) > _MAX_SHOWN)}"
+    return "`kc-generate CAPTURE --output FOLDER` makes a project; `kc-store ls` lists captures"
 
 
 def find_held_out(
@@ -51,7 +119,7 @@ def find_held_out(
 
     Raises UsageError for one that is among ``captures`` already, or that is given twice: it counts once.
     """
-    found = [find_capture(store_folder, text) for text in texts]
+    found = [find_held_out_capture(store_folder, text) for text in texts]
     known = [*captures]
     for text, (_, digest) in zip(texts, found, strict=True):
         if digest in known:
@@ -62,6 +130,14 @@ def find_held_out(
             )
         known.append(digest)
     return found
+
+
+def find_held_out_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
+    """Find a capture of --held-out. Raises ArtifactNotFound, which names the option, if there is none."""
+    try:
+        return find_capture(store_folder, text)
+    except ArtifactNotFound as error:
+        raise ArtifactNotFound(f"--held-out {make_printable(text)}: {error}", hint=error.hint) from error
 
 
 def _copy_to_user(own: Store, project: Project, store_folder: Path | None) -> Store:

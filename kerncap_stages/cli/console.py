@@ -60,6 +60,16 @@ _NEXT_STEPS = {
     errno.EMFILE: "`ulimit -n 4096`, and run it again",
     errno.ENOMEM: "close other programs, or use a machine with more memory",
 }
+# Options that users look for in a stage that has none such, and the stage that has.
+_COMPARE = "`kc-replay PROJECT --compare FILE` times a variant and the captured kernel in turn"
+_JUDGE = "`kc-validate PROJECT` judges outputs, within bounds if some are given"
+_OPTIONS_OF_OTHERS = {
+    **dict.fromkeys(
+        [("kc-validate", each) for each in ("--compare", "--iterations", "-n", "--warmup", "--flush-cache")],
+        _COMPARE,
+    ),
+    **dict.fromkeys([("kc-replay", each) for each in ("--tolerance", "--rtol", "--ulp", "--quick")], _JUDGE),
+}
 _unprinted: list[Digest] = []  # artifacts made while standard output is closed
 
 
@@ -125,10 +135,11 @@ def report(error: Exception) -> int:
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's error of usage
         context = getattr(error, "ctx", None)  # of the command whose arguments are wrong
         command = program if context is None else context.command_path
+        other = _OPTIONS_OF_OTHERS.get((command, getattr(error, "option_name", "")))
         say_error(
             program,
-            _reword(error.format_message()),
-            f"`{command} --help` shows the arguments and an example",
+            _reword(error.format_message() if other is None else str(error).partition(" (Possible")[0]),
+            other or f"`{command} --help` shows the arguments and an example",
         )
         return ExitCode.USAGE
     if isinstance(error, OSError):

@@ -160,6 +160,7 @@ def validate(
         ValidateArguments,
         make_settings,
         read_variant_shape,
+        require_inputs,
         validate_variants,
     )
 
@@ -171,9 +172,9 @@ def validate(
     if seed is not None and (quick or not fresh_values):
         without = "--quick" if quick else "--captured-values"
         raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
-    bounds = (tolerance, rtol, ulp, dtype)
+    require_inputs(store, artifacts, variant, reference, report, expect_capture or (), held_out or ())
     settings = make_settings(
-        *bounds,
+        *(tolerance, rtol, ulp, dtype),
         timeout_s=timeout,
         baseline_runs=runs,
         variant_runs=variant_runs,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
 from kerncap_stages.cli.console import emit, say
+from kerncap_stages.cli.flows.validate_inputs import require_captures, require_inputs
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
-from kerncap_stages.errors import ExitCode, Refused, UsageError
+from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests import open_view
 from kerncap_stages.pages.scope import (
     describe_earlier,
@@ -34,7 +35,6 @@ from kerncap_stages.project.built import (
 from kerncap_stages.project.cases import read_cases, summarise_cases
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
-from kerncap_stages.store.artifacts import is_digest
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.engine import judge_now
 from kerncap_stages.validate.request import find_verdict, make_settings, read_request
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import JudgeSettings
 
 # Also what the command makes of its options, so that it imports this module alone.
-__all__ = ["ValidateArguments", "make_settings", "read_variant_shape", "validate_variants"]
+__all__ = ["ValidateArguments", "make_settings", "read_variant_shape", "require_inputs", "validate_variants"]
 _MISSING = (
     "no project and no capture given",
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
@@ -86,18 +86,11 @@ def validate_variants(
     store_folder: Path | None, artifacts: Sequence[str] | None, arguments: ValidateArguments
 ) -> ExitCode:
     """Judge the variant of each project or capture; returns ANSWER_IS_NO if one verdict is FAIL."""
-    if arguments.report is not None and arguments.report.exists() and not arguments.report.is_dir():
-        raise UsageError(f"{arguments.report} is not a folder", hint="give --report a new or an empty folder")
-    if wrong := [each for each in arguments.captures if not is_digest(each)]:
-        raise UsageError(
-            f"--expect-capture {wrong[0]}: not a digest of 64 hexadecimal digits",
-            hint="kc-capture prints it; `kc-store ls --kind capture` lists them",
-        )
     worst = ExitCode.DONE
     for text in read_artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
         project = find_project(text)
-        _require_captures(text, captures, arguments.captures)
+        require_captures(text, captures, arguments.captures)
         variant = _choose_variant(find_project_folder(Path(text)), arguments)
         if variant is None and arguments.shape is not None:
             raise UsageError(
@@ -155,16 +148,6 @@ def _suggest_full(text: str) -> str:
     """Return the command as it was typed, without the options that leave states out."""
     typed = [word for word in sys.argv[1:] if word not in ("--quick", "--captured-values")]
     return shlex.join(["kc-validate", *typed, *([] if text in typed else [text])])
-
-
-def _require_captures(text: str, captures: Sequence[Digest], expected: Sequence[str]) -> None:
-    """Refuse a verdict on another capture: who edits a project can edit all of it."""
-    other = [capture for capture in captures if capture not in expected]
-    if expected and other:
-        raise Refused(
-            f"{make_printable(text)} is of capture {other[0]}, which --expect-capture does not name",
-            hint="validate the project as kc-generate made it, or give its capture: `kc-show PROJECT --tree`",
-        )
 
 
 def _require_kernels_of(cases: Sequence[Case], held_out: Sequence[Case]) -> None:
