@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages._native import demangle
 from kerncap_stages.code.architectures import runs_on
 from kerncap_stages.code.cubin import is_relocatable
+from kerncap_stages.code.host_files import describe_host_file
 from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.code.offload_bundle import extract_code_object
@@ -53,9 +54,13 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
         code = _read_code(path, capture)
         facts = (_read_facts if len(code) <= _MAX_REMEMBERED_BYTES else read_code_object)(code)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint=WHAT_TO_GIVE[backend]) from error
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", hint=f"give {WHAT_TO_GIVE[backend]}"
+        ) from error
     except ArtifactError as error:
-        raise UsageError(f"{path}: {error}", hint=WHAT_TO_GIVE[backend]) from error
+        what = describe_host_file(path)
+        text = f"{path}: {error}" if what is None else f"{path} is {what}, not a code object"
+        raise UsageError(text, hint=f"give {WHAT_TO_GIVE[backend]}") from error
     if backend is Backend.CUDA:
         _check_nvidia(path, code, facts, capture)
     else:
@@ -110,7 +115,7 @@ def _check_nvidia(path: Path, code: bytes, facts: CodeObjectFacts, capture: Capt
     gpu = choose_target(capture)
     is_cubin = facts.format is CodeObjectFormat.CUBIN
     if facts.format not in (CodeObjectFormat.CUBIN, CodeObjectFormat.PTX):
-        raise UsageError(f"{path} is not code for NVIDIA GPUs", hint=WHAT_TO_GIVE[Backend.CUDA])
+        raise UsageError(f"{path} is not code for NVIDIA GPUs", hint=f"give {WHAT_TO_GIVE[Backend.CUDA]}")
     if not runs_on(facts.isa, gpu, is_ptx=not is_cubin):
         raise Refused(
             f"{path} is for {facts.isa}, but the capture is from an {gpu} GPU",

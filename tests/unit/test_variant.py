@@ -144,7 +144,7 @@ def test_a_cubin_that_was_not_linked_is_refused(add, given):
         (b"", "it is empty"),
         (b"\x8f" * 5000, "damaged code object"),
         (CUBIN[:3000], "damaged cubin"),
-        (b"__global__ void add() {}", "damaged code object"),
+        (b"__global__ void add() {}", "is a text file, not a code object"),
     ],
     ids=["empty", "garbage", "cut", "source"],
 )

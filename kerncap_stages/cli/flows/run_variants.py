@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures
 from kerncap_stages.cli.console import say
+from kerncap_stages.code.host_files import describe_host_file
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.collect import protocol
@@ -19,12 +21,13 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import require_current, warn_of_stale_variant
+from kerncap_stages.project.checkout import is_project
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.replay.in_program import require_fit, require_shape
 from kerncap_stages.replay.program_variables import ConnectedCode, connect_code
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.shared_variables import Connection, connect_variables
-from kerncap_stages.replay.variant import choose_target, extract_variant_code, read_variant
+from kerncap_stages.replay.variant import WHAT_TO_GIVE, choose_target, extract_variant_code, read_variant
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store import Store
 from kerncap_stages.text.kernel_names import shorten
@@ -137,12 +140,16 @@ def choose_variants(
 def _find_variant(given: Path) -> tuple[Path, Path | None]:
     """Find the code object, and the project's folder that holds it if one does."""
     if given.is_file():
+        _require_code(given)
         holds = find_project(f"{given.absolute().parent}/") is not None
         return given, given.absolute().parent if holds else None
+    if not given.exists():
+        raise UsageError(f"--variant {given}: there is no such file or folder", hint="check its path")
     project = find_project(f"{given}/") if given.is_dir() else None
     if project is None:
         raise UsageError(
-            f"{given} is neither a project nor a code object", hint="give the folder that kc-generate made"
+            f"--variant {given} is neither a project nor a code object",
+            hint="give the folder that kc-generate made, or a code object",
         )
     built = find_built_variant(project.folder)
     if built is None:
@@ -151,6 +158,22 @@ def _find_variant(given: Path) -> tuple[Path, Path | None]:
     for note in warn_of_stale_variant(project.folder, built):
         say(f"note: {make_printable(note)}")
     return built, project.folder
+
+
+def _require_code(path: Path) -> None:
+    """Raise UsageError for a file that is not code for a GPU, such as the program or a source."""
+    what = describe_host_file(path) if path.stat().st_size else "an empty file"
+    if what is None:
+        return
+    give = "give the folder that kc-generate made"
+    folder = path.parent
+    if is_project(folder):
+        give = f"`make -C {shlex.quote(str(folder))} recompile`, and give {folder}"
+    raise UsageError(
+        f"--variant {path} is {what}, not a code object",
+        hint=f"{give}; or give {WHAT_TO_GIVE[Backend.HSA]}; CUDA: {WHAT_TO_GIVE[Backend.CUDA]}. "
+        "The program that runs goes behind `--`",
+    )
 
 
 def _is_named(kernel: Kernel | View, name: str | None) -> bool:

@@ -197,3 +197,26 @@ def test_a_timed_run_that_ends_otherwise_leaves_what_was_found(stages, app, vari
     assert "timing ended after 1 of 4 pairs of runs" in done.err
     assert "the program ended with exit code 3, and the first run" in done.err
     assert json.loads(page.read_text())["compare"]["pairs"] == 1
+
+
+def test_what_is_no_code_object_is_named_before_the_program_runs(stages, app, tmp_path):
+    def refuse(given: Path | str, *words: object) -> str:
+        done = stages.run("run", "--variant", given, *words, "--", app).must(2)
+        assert done.out == ""
+        return done.err
+
+    for words in ((), ("--capture", "@capture")):
+        program = refuse(app, *words)
+        what = "is a program or library for the CPU, which holds code for GPUs, not a code object"
+        assert f"--variant {app} {what}" in program
+        assert "  next: give the folder that kc-generate made; or give a code object, as `make rec" in program
+        assert "The program that runs goes behind `--`" in program
+    assert "--variant /bin/sh is a program or library for the CPU, not a code object" in refuse("/bin/sh")
+    source = SOURCES / "demo/src/matvec.hip"
+    assert f"--variant {source} is a text file, not a code object" in refuse(source)
+    (tmp_path / "empty").touch()
+    assert f"--variant {tmp_path}/empty is an empty file" in refuse(tmp_path / "empty")
+    assert f"--variant {tmp_path}/none: there is no such file or folder" in refuse(tmp_path / "none")
+    assert f"--variant {tmp_path} is neither a project nor a code object" in refuse(tmp_path)
+    judged = stages.run("validate", "@capture", "--variant", app).must(2)
+    assert f"{app} {what}" in judged.err
