@@ -18,7 +18,7 @@ from kerncap_stages.errors import UsageError
 
 def test_a_kernel_of_several_cases_is_named_once(tmp_path, monkeypatch):
     code = tmp_path / "fast.hsaco"
-    code.touch()
+    code.write_bytes(bytes(8))
     monkeypatch.setattr(run_variants, "find_captures", lambda *_: (None, ["a", "b", "c"]))
     monkeypatch.setattr(run_variants, "load_as", lambda *_: examples.capture())
     name = examples.capture().kernel.demangled_name
