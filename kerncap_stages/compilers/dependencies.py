@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.installed import Compiler
 
 _ESCAPED = re.compile(r"\\(.)")
+_ERROR = re.compile(r"\berror\s*:")  # ptxas writes blanks before the colon
 _ABOUT_CUDA = ("--cuda-path=", "-nocudainc", "-nocudalib", "-nogpuinc", "-nogpulib")
 
 
@@ -160,6 +161,11 @@ def _unescape(line: str) -> str:
 
 
 def find_first_error(said: str) -> str:
-    """Find the first error in a compiler's messages, which may begin with warnings."""
+    """Find the first error in a compiler's messages, which may begin with warnings.
+
+    A path may have the word, too: of a file that is named by a line without an error of its own.
+    """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "it prints no message")
+    marked = (line for line in lines if _ERROR.search(line))
+    named = (line for line in lines if "error" in line)
+    return next(marked, next(named, lines[0] if lines else "it prints no message"))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.shortcuts import Shortcut
     from kerncap_stages.manifests.capture import Capture
 
+_FAST_MATH = "-ffast-math"
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
 # The linker of device code takes a unit as a bundle, even for one target.
 RELOCATABLE_UNIT = ("-fgpu-rdc", "-c", "--gpu-bundle-output", "--no-offload-compress")
@@ -209,6 +210,8 @@ class HipToolchain:
         return amd_code.read_compiler_name(code_object)
 
     def list_other_levels(self, flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """Return the flags with each other level added at the end: the last level is used."""
+        """Return the flags with each other level added at the end (the last one is used), or fast math."""
         given = next((flag for flag in reversed(flags) if OPTIMISATION.fullmatch(flag)), None)
-        return {level: (*flags, level) for level in _LEVELS if level != given}
+        others = [level for level in _LEVELS if level != given]
+        fast = [] if _FAST_MATH in flags else [_FAST_MATH]
+        return {level: (*flags, level) for level in (*fast, *others)}

@@ -94,7 +94,7 @@ class Toolchain(Protocol):
         """Add the flags that the compiler's driver would add itself."""
 
     def list_other_levels(self, flags: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-        """Return the flags for every other optimisation level, by the level's name in a build."""
+        """Return the flags for other optimisation levels, and fast math, by their names in a build."""
 
     def read_compiler_name(self, code_object: bytes) -> str | None:
         """Read the name of the compiler that made a code object, if it is stored there."""

@@ -117,6 +117,9 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         "others": [] if is_one_kernel else [_quote_name(part.capture) for part in parts[1:]],
         "cases": [_describe_launch(part.capture.launch) for part in parts[1:]] if is_one_kernel else [],
         "why_not": why_not,
+        "edited_line": found.definition.line
+        if found is not None and found.definition is not None and command is not None and is_one_kernel
+        else None,
         "check": "\n".join(_make_checks(parts)),
         "listing": next(iter(first.listing), ""),
         "whole_unit_because": unedited.whole_unit_because if unedited is not None else None,

@@ -12,6 +12,7 @@ from kerncap_stages.compilers.program_file import find_newer_files, find_working
 from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.locate.argument_layouts import find_held_addresses
 from kerncap_stages.locate.assumed import assume_commands
+from kerncap_stages.locate.assumed_unit import assume_unit, describe_fit
 from kerncap_stages.locate.choosing import choose, find_by_compiling, has_commands
 from kerncap_stages.locate.databases import Database, read_database
 from kerncap_stages.locate.definitions import Definition
@@ -27,16 +28,9 @@ from kerncap_stages.locate.search import (
     find_told_line,
     is_in_same_folder,
 )
-from kerncap_stages.locate.trials import compare_code, yields_kernel
 from kerncap_stages.locate.trying import try_definitions
 from kerncap_stages.locate.unedited import compare_unedited
-from kerncap_stages.locate.units import (
-    Unit,
-    choose_command,
-    describe_unit,
-    find_possible_commands,
-    find_read_files,
-)
+from kerncap_stages.locate.units import Unit, describe_unit, find_read_files
 from kerncap_stages.locate.wanted import Wanted
 from kerncap_stages.manifests.source import Outcome, Unedited
 
@@ -215,11 +209,12 @@ def _describe_found(
     used = command
     guess = None
     if database.path is None and command is None:
-        guess = _try_assumed(definition, search.roots, wanted, consulted)
+        guess, assumed = assume_unit(definition.path, search.roots, wanted, consulted)
+        problem = assumed or problem
     if guess is not None:
-        unit, assumed = guess
+        unit = guess
         used = unit.command
-        problem = _join(assumed, database.problem)
+        problem = _join(problem, database.problem)
     elif command is None and unit.headers_by_compiler and compiler:
         used = CompileCommand(unit.path, unit.path.parent, (compiler, "-O3", str(unit.path)))
     definition = _use_included_path(definition, unit)
@@ -232,6 +227,8 @@ def _describe_found(
     written = [type_name for type_name, _ in definition.parameters]
     held = find_held_addresses(search.capture.kernel, used, wanted, written, (unit.path, *unit.headers))
     notes = [choice.note, problem]
+    if definition.macro is not None:
+        notes.insert(0, f"line {definition.line} uses the macro {definition.macro}, which makes the kernel")
     if command is not None:
         notes += [explain_difference(unedited, newer), *describe_build(command, wanted)]
     elif guess is None:
@@ -262,7 +259,7 @@ def _explain_no_command(
     text = f"no compile command found ({database.explain_no_command(definition.path)})"
     if used is None:
         return text
-    return f"{text}: `{' '.join(used.arguments)}` is assumed{_describe_fit(used, wanted)}"
+    return f"{text}: `{' '.join(used.arguments)}` is assumed{describe_fit(used, wanted)}"
 
 
 def _describe_linked(
@@ -279,35 +276,6 @@ def _describe_linked(
 
 def _join(*notes: str | None) -> str | None:
     return "; ".join(note for note in notes if note) or None
-
-
-def _try_assumed(
-    definition: Definition, roots: Sequence[Path], wanted: Wanted, consulted: Consulted
-) -> tuple[Unit, str] | None:
-    """Assume a command that the compiler accepts; returns its unit, and a note for the user."""
-    compiler = wanted.compiler or wanted.toolchain.assumed
-    commands = assume_commands(definition.path, roots, compiler, consulted)
-    if not commands:  # the definition is in one of the compiler's own folders
-        others = assume_commands(None, roots, compiler, consulted)
-        commands = find_possible_commands(definition.path, others, wanted, consulted)
-    command = choose_command(commands, wanted, consulted)
-    if command is None:
-        return None
-    unit, _ = describe_unit(definition.path, command, wanted, wanted.compiler, consulted)
-    if not unit.headers_by_compiler:
-        return None
-    return unit, (
-        f"no compile command is known: `{' '.join(command.arguments)}` is assumed"
-        f"{_describe_fit(command, wanted)}; to use another command, give a compile_commands.json with one "
-        "entry (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
-    )
-
-
-def _describe_fit(command: CompileCommand, wanted: Wanted) -> str:
-    same = compare_code(command, wanted)
-    if same is None:  # clang makes PTX, which has no instructions to compare
-        return "" if yields_kernel(command, wanted) else ", which does not make this kernel"
-    return "" if same else ", which does not give the captured instructions"
 
 
 def _use_included_path(definition: Definition, unit: Unit) -> Definition:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.compilers.dependencies import Headers, parse_make_rule
+from kerncap_stages.compilers.dependencies import Headers, find_first_error, parse_make_rule
 
 
 def test_reads_continued_lines_and_escapes():
@@ -39,3 +39,21 @@ def test_of_the_toolchains_headers_the_definitions_library_is_local(definition, 
     )
     assert headers.list_local(Path(definition)) == [Path(path) for path in local]
     assert [path.name for path in headers.list_toolchain()] == ["a.hpp", "b.hpp", "v"]
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        ("In file included from /error/k.hip:2:\n/error/k.h:1:2: error: no\n", "/error/k.h:1:2: error: no"),
+        ("k.cu(3): warning: a\nk.cu(4): error: b\n", "k.cu(4): error: b"),
+        (
+            "ptxas /tmp/x, line 7; error   : Unknown symbol\n",
+            "ptxas /tmp/x, line 7; error   : Unknown symbol",
+        ),
+        ("warning: a\nan internal error\n", "an internal error"),
+        ("Killed\n", "Killed"),
+        ("", "it prints no message"),
+    ],
+)
+def test_the_first_error_is_no_line_whose_path_has_that_word(said, first):
+    assert find_first_error(said) == first
