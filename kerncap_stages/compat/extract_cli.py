@@ -155,8 +155,8 @@ def extract(
     """Take a kernel out of a program: profile, capture, locate, generate, and check that it replays.
 
     Give the program's command after `--`, or a profile, which records it. Each step says what it could not
-    do. If the kernel has no source, the project can be replayed, but not rebuilt. Prints the digest of the
-    reproducer artifact.
+    do. If the kernel has no source, the project can be replayed, but not rebuilt from source. Prints the
+    digest of the reproducer artifact.
     """
     from kerncap_stages.compat.extracting import ExtractArguments, extract_kernels
 

@@ -15,7 +15,7 @@ from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.selection import choose_name_match, parse_shape
 from kerncap_stages.compat.extraction import run_extract
-from kerncap_stages.compat.lines import name_edited_and_built
+from kerncap_stages.compat.lines import find_edited_instructions, name_edited_and_built
 from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.store import Store
@@ -208,6 +208,11 @@ def _report(extraction: Extraction, *, as_json: bool) -> None:
     if extraction.reproducer.can_recompile:
         editable, _ = name_edited_and_built([file.path for file in extraction.reproducer.files])
         say(f"next: edit {folder}/{editable}, then make -C {folder} validate-variant bench")
+    elif edited := find_edited_instructions([file.path for file in extraction.reproducer.files]):
+        say(
+            f"next: edit {folder}/{edited}, the kernel's instructions (the notes say why not its source), "
+            f"then make -C {folder} assemble validate-variant bench"
+        )
     else:
         say(f"next: make -C {folder} run; it cannot be rebuilt, as the notes above say")
     if as_json:

@@ -53,16 +53,19 @@ from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import JudgeSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kerncap_stages.compat.results import ExtractResult
     from kerncap_stages.compat.steps import Step
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.profile import KernelStatistics
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.manifests.validation import Validation
 
+_NO_SOURCE = "the project can be replayed, but not rebuilt from source"
+_MAX_OTHERS = 3  # kernels of which the name that was given is also true
 _NAME_WIDTH = 160  # of a kernel in a line for people; names of templates have thousands of characters
 
 
@@ -148,6 +151,7 @@ def _choose(
             notes.append(NONE_OF_THE_PROGRAM)
         elif is_default and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
+        notes += _list_other_matches(profile, named, chosen)
         shape = find_main_shape(chosen, profile.time_source)
         asks_for_shape = request.grid_blocks is not None or request.block_work_items is not None
         asks_for_shape = asks_for_shape or bool(request.configuration)  # another one's shape may be another
@@ -158,6 +162,19 @@ def _choose(
         summary = f"{kernels}; {shorten(chosen.name, _NAME_WIDTH)} takes {chosen.share:.1%} of the GPU time"
     steps.end(PROFILE, digest, summary, *notes)
     return spec, selection, (digest,)
+
+
+def _list_other_matches(profile: Profile, named: Selection, chosen: KernelStatistics) -> Iterator[str]:
+    """Yield a note about the kernels that also have the name that was given."""
+    if named.pattern is None:
+        return
+    rule = KernelRule.from_selection(named)
+    found = [each for each in profile.kernels if rule.wants(each.mangled_name or "", each.name)]
+    others = [shorten(each.name, _NAME_WIDTH) for each in found if each is not chosen]
+    if others:
+        more = f" and {len(others) - _MAX_OTHERS} more" if len(others) > _MAX_OTHERS else ""
+        listed = ", ".join(others[:_MAX_OTHERS])
+        yield f"{len(found)} kernels match {named.pattern!r}; the others: {listed}{more}"
 
 
 def _choose_top(profile: Profile, named: Selection, digest: Digest, rank: int | None) -> Selection:
@@ -236,10 +253,10 @@ def _locate(
     try:
         digest, source = run_locate(store, capture, options, fresh=request.fresh)
     except KerncapError as error:
-        steps.end(LOCATE, None, "failed: the project can be replayed, but not rebuilt", str(error))
+        steps.end(LOCATE, None, f"failed: {_NO_SOURCE}", str(error))
         return None, None
     if source.definition is None:
-        summary = f"{source.outcome.value.replace('_', ' ')}: the project can be replayed, but not rebuilt"
+        summary = f"{source.outcome.value.replace('_', ' ')}: {_NO_SOURCE}"
         steps.end(LOCATE, digest, summary, source.explanation or "")
     else:
         place = f"{to_os_string(source.definition.path)}:{source.definition.line}"

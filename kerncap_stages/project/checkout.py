@@ -17,6 +17,7 @@ from kerncap_stages.project.variants import set_aside
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure
 from kerncap_stages.text.formats import count
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,16 +39,19 @@ class Checkout:
 
     ``kept``: files that the user had edited and that were not overwritten.
     ``set_aside``: code objects that were built for another kernel and were renamed to NAME.old.
+    ``replaced``: another kernel, whose project was in the folder.
     """
 
     folder: Path
     kept: tuple[str, ...]
     set_aside: tuple[str, ...] = ()
+    replaced: str = ""
 
     @property
     def notes(self) -> list[str]:
         """Messages to the user about the files that were kept or set aside."""
         return [
+            *([f"replaced the project of {make_printable(self.replaced)}"] if self.replaced else []),
             *(f"{name} was made for another kernel: renamed to {name}.old" for name in self.set_aside),
             *(f"kept your edit of {name} (--force overwrites it)" for name in self.kept),
         ]
@@ -91,7 +95,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             _write_record(folder, record)
         for file in lacking:
             write_file(folder, file.path, store.get(file.payload.digest), executable=file.executable)
-        is_another = before.get("kernels", record["kernels"]) != record["kernels"]
+        is_another = _has_other_kernels(before, record)
         aside = set_aside(folder) if is_another else ()
         for path in stale:
             remove_file(folder, path)
@@ -99,7 +103,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             copy_closure(store, [digest], Store.open((folder / STORE).absolute()))
         if before != record:
             _write_record(folder, record)
-    return Checkout(folder, kept, aside)
+    return Checkout(folder, kept, aside, ", ".join(before["kernels"][:1]) if is_another else "")
 
 
 @contextlib.contextmanager
@@ -128,11 +132,16 @@ def _require_same_subject(
 ) -> None:
     """Raise UsageError if the folder holds another kernel and kept edits of that kernel's files."""
     foreign = [path for path in kept if before["files"].get(path) != record["files"].get(path)]
-    if foreign and before.get("kernels", record["kernels"]) != record["kernels"]:
+    if foreign and _has_other_kernels(before, record):
         raise UsageError(
             f"{folder} holds edits of {before['kernels'][0]}: {', '.join(foreign)}",
             hint="give another folder, or use --force to overwrite them",
         )
+
+
+def _has_other_kernels(before: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether a folder's project is of other kernels. The cases of one kernel have one name."""
+    return set(before.get("kernels", record["kernels"])) != set(record["kernels"])
 
 
 def _require_all_captures(folder: Path, before: Mapping[str, Any], record: Mapping[str, Any]) -> None:

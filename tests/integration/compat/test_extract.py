@@ -61,6 +61,8 @@ def test_without_source_it_says_why_and_makes_what_can_be_made(shell, applicatio
     (locate,) = [step for step in made["steps"] if step["name"] == "locate"]
     assert "no definition of" in locate["notes"][0]
     assert locate["notes"][0].split(";")[0] in done.err
+    assert "next: edit project/kernel_variant.s, the kernel's instructions" in done.err
+    assert "make -C project assemble validate-variant bench" in done.err
     assert not (shell.folder / "project/kernel_variant.cpp").exists()
     assert (shell.folder / "project/capture/dispatch.json").exists()
 
@@ -88,6 +90,19 @@ def test_lines_for_people_shorten_long_names(shell):
     (profiled, captured) = [line for line in done.err.splitlines() if "fill<" in line]
     assert len(profiled) < 250
     assert len(captured) < 250
+
+
+def test_other_kernels_of_the_name_that_was_given_are_listed(shell):
+    (shell.folder / "two.hip").write_text(
+        "#include <hip/hip_runtime.h>\n"
+        "template <int N> __global__ void fill(float* x) { for (int i = 0; i < 9 * N; ++i) x[i] += N; }\n"
+        "int main() {\n  float* x;\n  if (hipMalloc(&x, 4096)) return 2;\n"
+        "  fill<1><<<1, 1>>>(x);\n  fill<99><<<1, 1>>>(x);\n  return hipDeviceSynchronize();\n}\n"
+    )
+    shell.run(["hipcc", "--offload-arch=gfx90a", "two.hip", "-o", "two"], folder=shell.folder)
+    done = shell("kc-extract -k fill -o project --no-validate -- ./two")
+    assert re.search(r"2 kernels match 'fill'; the others: void fill<\d+>\(float\*\)\n", done.err), done.err
+    assert "kernels match" not in shell("kc-extract -k 'fill<1>' -o one --no-validate -- ./two").err
 
 
 def test_an_edit_survives_extracting_again(shell, application):

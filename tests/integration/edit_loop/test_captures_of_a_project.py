@@ -107,3 +107,27 @@ def test_a_capture_to_hold_out_that_is_not_given_is_refused(store, captures, tre
     assert (done.returncode, done.stdout) == (2, "")
     assert f"--held-out {third} is none of the given captures: {first.short}, {second.short}\n" in done.stderr
     assert not (tmp_path / "project").exists()
+
+
+def test_a_project_of_another_kernel_that_is_replaced_is_named(store, captures, tree, tmp_path):
+    (tree / "grow.hip").write_text(
+        "#include <hip/hip_runtime.h>\n__global__ void grow(float* x) { x[threadIdx.x] += 2.5f; }\n"
+    )
+    other = publish(store, device_code(tree / "grow.hip", tmp_path / "grow.hsaco"), "_Z4growPf")
+    assert "replaced" not in generate(store, captures[0], "-s", tree, "-o", "project").stderr
+    done = generate(store, other, "-s", tree, "-o", "project")
+    assert done.returncode == 0, done.stderr
+    assert "replaced the project of scale(float*)" in done.stderr
+
+
+def test_captures_are_added_to_a_project_that_was_edited(store, captures, tree, tmp_path):
+    assert generate(store, captures[0], "-s", tree, "-o", "project").returncode == 0
+    edited = tmp_path / "project/kernel_variant.cpp"
+    edited.write_text(edited.read_text().replace("2.5f", "3.5f"))
+    (tmp_path / "project/optimized.hsaco").write_bytes(b"built")
+    done = generate(store, *captures, "-s", tree, "-o", "project", "--together")
+    assert done.returncode == 0, done.stderr
+    assert "kept your edit of kernel_variant.cpp" in done.stderr
+    assert "3.5f" in edited.read_text()
+    assert (tmp_path / "project/optimized.hsaco").read_bytes() == b"built"
+    assert read_captures(tmp_path / "project") == captures
