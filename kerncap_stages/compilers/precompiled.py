@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.kernel_unit import KernelUnit
 
 TO_PRECOMPILE = ("-c", "-emit-llvm", "-Xclang", "-emit-pch")
+TO_INSTANTIATE = ("-Xclang", "-fpch-instantiate-templates")  # and not when a unit uses it
 TO_USE = ("-Xclang", "-include-pch", "-Xclang")
 WORTH_BYTES = 7 << 20  # of headers: half as much again as those that any HIP program includes
 _INCLUDE = re.compile(r'#\s*include\s*(?:<([^>]+)>|"([^"]+)")')
@@ -40,7 +41,7 @@ _ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
 _HARMLESS = re.compile(
     r"#pragma\s+(once|(no)?unroll|GCC\s+(diagnostic|system_header)|clang\s+(diagnostic|loop))\b"
 )
-_UNWRITABLE = re.compile(r"[\r\ud800-\udfff]")
+UNWRITABLE = re.compile(r"[\r\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,22 @@ class Head:
 
 @dataclass(frozen=True)
 class Precompiled:
-    """``text``: the header that is precompiled. It stands for ``heads`` as long as they stay as they are."""
+    """``text``: the header that is precompiled. It stands for ``heads`` as long as they stay as they are.
+
+    instantiated: what the header ends with so that it also has the kernel's templates instantiated.
+    """
 
     text: str
     heads: tuple[Head, ...]
+    instantiated: Instantiated | None = None
+
+
+@dataclass(frozen=True)
+class Instantiated:
+    """The edited file's text in a namespace of its own, and the digest of what the unit declares."""
+
+    text: str
+    declared: str
 
 
 def find_precompiled(compiler: Compiler, unit: KernelUnit, edited: Path, folder: Path) -> Precompiled | None:
@@ -66,18 +79,18 @@ def find_precompiled(compiler: Compiler, unit: KernelUnit, edited: Path, folder:
     folder: where the header is written for trying.
     Raises DeviceError if the compiler cannot be run, or a file cannot be read.
     """
-    without = _preprocess(compiler, unit, folder)
+    without = preprocess(compiler, unit, folder)
     way = without.find_way(edited.resolve()) if without is not None else []
     if without is None or not way:
         return None
     written = _Writer(way)
     lines = written.lines
-    if written.problem or not any(map(_INCLUDE.match, lines)) or any(map(_UNWRITABLE.search, lines)):
+    if written.problem or not any(map(_INCLUDE.match, lines)) or any(map(UNWRITABLE.search, lines)):
         return None
     text = "".join(f"{line}\n" for line in lines)
     header = folder / "precompiled.hpp"
     header.write_text(text, encoding="utf-8")
-    made = _preprocess(compiler, unit, folder, "-include", str(header))
+    made = preprocess(compiler, unit, folder, "-include", str(header))
     taken_apart = {file.path.resolve() for file in written.heads}
     if made is None or _collect(made, header, taken_apart) != _collect(without, header, taken_apart):
         return None
@@ -93,16 +106,18 @@ def precompile(compiler: Compiler, unit: KernelUnit, made: Precompiled, folder: 
 
     Raises DeviceError if that fails.
     """
-    header, output = folder / "precompiled.hpp", folder / "precompiled.pch"
-    header.write_text(made.text, encoding="utf-8")
-    words = ("-w", *TO_PRECOMPILE, "-o", str(output), str(header))
+    name = "precompiled" if made.instantiated is None else "instantiated"
+    header, output = folder / f"{name}.hpp", folder / f"{name}.pch"
+    added = "" if made.instantiated is None else made.instantiated.text
+    header.write_text(made.text + added, encoding="utf-8")
+    words = ("-w", *TO_PRECOMPILE, *(TO_INSTANTIATE if added else ()), "-o", str(output), str(header))
     done = run_compiler(compiler.make_command(unit.target, unit.flags, *words), unit.directory)
     if done.returncode != 0:
         raise DeviceError(f"the headers cannot be precompiled: {find_first_error(done.stderr)}")
     return (*TO_USE, str(output))
 
 
-def _preprocess(compiler: Compiler, unit: KernelUnit, folder: Path, *extra: str) -> Included | None:
+def preprocess(compiler: Compiler, unit: KernelUnit, folder: Path, *extra: str) -> Included | None:
     """Preprocess a unit, and read who includes whom; None if the compiler refuses."""
     output = folder / "unit.i"
     words = ("-w", *extra, "-E", "-dD", "-dI", "-o", str(output), str(unit.path))
@@ -185,12 +200,12 @@ def _find_including(way: Sequence[Included]) -> frozenset[str]:
 
 
 def _is_read_once(path: Path) -> bool:
-    return _find_guard(path) is not None or _ONCE.search(_read_text(path)) is not None
+    return _find_guard(path) is not None or _ONCE.search(read_text(path)) is not None
 
 
 def _find_guard(path: Path) -> str | None:
     """Find the macro that guards a file against being read twice."""
-    first, second = ([*_DIRECTIVE.findall(_read_text(path)), "", ""])[:2]
+    first, second = ([*_DIRECTIVE.findall(read_text(path)), "", ""])[:2]
     tested, defined = _GUARD.match(first.strip()), _GUARD_DEFINED.fullmatch(second.strip())
     return tested[1] if tested and defined and tested[1] == defined[1] else None
 
@@ -212,7 +227,8 @@ def _write_include(part: Included, by: Included) -> str:
     return found[0]
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Read a source file; "" if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:

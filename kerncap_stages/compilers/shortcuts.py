@@ -1,6 +1,7 @@
 """Compiles a HIP unit for one kernel in less time than a build takes.
 
-Other kernels are left out, and headers are parsed before.
+Other kernels are left out. Headers are parsed before, and the templates that the kernel uses of them are
+instantiated.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.dependencies import find_first_error, run_compiler
+from kerncap_stages.compilers.instantiated import find_instantiated
 from kerncap_stages.compilers.one_kernel import compile_one_kernel
 from kerncap_stages.compilers.precompiled import Precompiled, find_precompiled, precompile
 from kerncap_stages.errors import DeviceError
@@ -51,6 +53,9 @@ def try_shortcuts(
             if made is not None:
                 yield _compile_alone(compiler, unit) or Shortcut()
         elif made is not None:
+            more = _instantiate(compiler, unit, made, extra, edited, folder) if edited is not None else None
+            if more is not None:
+                yield _compile_whole(compiler, unit, *more)
             yield _compile_whole(compiler, unit, made, extra)
 
 
@@ -77,6 +82,16 @@ def _precompile(
         return (None, ()) if made is None else (made, precompile(compiler, unit, made, folder))
     except DeviceError:
         return None, ()
+
+
+def _instantiate(
+    compiler: Compiler, unit: KernelUnit, made: Precompiled, plain: Sequence[str], edited: Path, folder: Path
+) -> tuple[Precompiled, tuple[str, ...]] | None:
+    """Instantiate templates before, too; None if that cannot be done, or is not worth it."""
+    try:
+        return find_instantiated(compiler, unit, made, plain, edited, folder)
+    except DeviceError:
+        return None
 
 
 def _compile_alone(

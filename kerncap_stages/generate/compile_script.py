@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import UNIT_MARK
+from kerncap_stages.compilers import declared_script
 from kerncap_stages.compilers.installed import OPTIMISATION
 from kerncap_stages.compilers.one_kernel import TO_BITCODE, TO_CODE, TO_LIST, TOOLS
-from kerncap_stages.compilers.precompiled import TO_PRECOMPILE, TO_USE
+from kerncap_stages.compilers.precompiled import TO_INSTANTIATE, TO_PRECOMPILE, TO_USE
 from kerncap_stages.generate.overlay import EDITABLE
 from kerncap_stages.generate.templates import make_environment
 from kerncap_stages.manifests.os_strings import to_os_string
@@ -20,9 +23,9 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import PrecompiledHeaders
 
 SCRIPT = "compile_kernel.sh"
-HEADER = "precompiled.hpp"
-PRECOMPILED = "precompiled.pch"
-COMMAND = "precompiled.command"
+PRECOMPILED = "precompiled"
+INSTANTIATED = "instantiated"
+DECLARED = "declared.py"
 # No character that a shell, grep or LLVM's response files interpret.
 _PLAIN = re.compile(r"[\w.$]+", re.ASCII)
 
@@ -37,18 +40,25 @@ class CompileScript:
 
 
 def make_compile_script(
-    symbol: str | None, level: str, headers: PrecompiledHeaders | None, placed: Mapping[str, str]
+    symbol: str | None,
+    level: str,
+    headers: PrecompiledHeaders | None,
+    placed: Mapping[str, str],
+    digests: Mapping[str, str],
+    target: str,
 ) -> CompileScript | None:
     """Make the script; None if it could save nothing.
 
     symbol: of the kernel that is compiled alone, without the mark of a unit; None for the whole unit.
     level: the optimisation level that the compiler's driver adds, or "".
     placed: path in the project, by original path.
+    digests: of the files in the project that the instantiated templates depend on, by path in the project.
     """
     if symbol is not None and (not _PLAIN.fullmatch(symbol) or (level and not OPTIMISATION.fullmatch(level))):
         symbol = None
     if symbol is None and headers is None:
         return None
+    instantiated = None if headers is None else headers.instantiated
     values = {
         "one_kernel": symbol is not None,
         "tools": TOOLS,
@@ -57,10 +67,14 @@ def make_compile_script(
         "to_code": TO_CODE,
         "level": level,
         "pattern": rf"--func={re.escape(symbol or '')}({UNIT_MARK})?",
-        "header": None if headers is None else HEADER,
-        "precompiled": PRECOMPILED,
-        "command": COMMAND,
+        "precompiled": None if headers is None else PRECOMPILED,
+        "instantiated": None if instantiated is None else INSTANTIATED,
+        "declared": instantiated and instantiated.declared,
+        "target": target,
+        "declared_script": DECLARED,
+        "editable": EDITABLE,
         "to_precompile": TO_PRECOMPILE,
+        "to_instantiate": TO_INSTANTIATE,
         "to_use": TO_USE,
         "heads": [] if headers is None else list(_list_heads(headers, placed)),
         "others": sorted({name.partition("/")[0] for name in placed.values()} - {EDITABLE}),
@@ -68,8 +82,16 @@ def make_compile_script(
     script = make_environment("hip").get_template(f"{SCRIPT}.j2").render(values).encode()
     if headers is None:
         return CompileScript({SCRIPT: script}, one_kernel=True, kept="")
-    files = {SCRIPT: script, HEADER: headers.text.encode()}
-    return CompileScript(files, symbol is not None, f"{PRECOMPILED} {COMMAND}")
+    files = {SCRIPT: script, f"{PRECOMPILED}.hpp": headers.text.encode()}
+    kept = [PRECOMPILED]
+    if instantiated is not None:
+        header = (headers.text + instantiated.text).encode()
+        checked = {**digests, f"{INSTANTIATED}.hpp": hashlib.sha256(header).hexdigest()}
+        files[f"{INSTANTIATED}.hpp"] = header
+        files[f"{INSTANTIATED}.sha256"] = "".join(f"{checked[name]}  {name}\n" for name in checked).encode()
+        files[DECLARED] = Path(declared_script.__file__).read_bytes()
+        kept.append(INSTANTIATED)
+    return CompileScript(files, symbol is not None, " ".join(f"{name}.pch {name}.command" for name in kept))
 
 
 def _list_heads(headers: PrecompiledHeaders, placed: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:

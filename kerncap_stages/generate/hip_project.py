@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import strip_unit
@@ -18,11 +19,11 @@ from kerncap_stages.generate.assembly import disassemble
 from kerncap_stages.generate.compile_script import SCRIPT, make_compile_script
 from kerncap_stages.generate.kind import Build, judge_flags
 from kerncap_stages.generate.overlay import EDITABLE, format_number, make_overlay_files, place_files
-from kerncap_stages.generate.quoting import choose_compiler
+from kerncap_stages.generate.quoting import choose_compiler, read_target_name
 from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders, Source
@@ -41,7 +42,7 @@ class HipProject:
     def build(
         self,
         capture: Capture,
-        originals: Sequence[str],
+        originals: Mapping[str, str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),
         *,
@@ -60,9 +61,12 @@ class HipProject:
         compiler = to_os_string(command.arguments[0])
         script = None
         if not linked:
+            target = "" if precompiled is None else read_target_name(capture.kernel.code_object.isa)
+            digests = {name: originals[path] for path, name in placed.items() if name != EDITABLE}
+            digests |= {name: sha256(text).hexdigest() for name, text in files.items()}
             level = " ".join(find_optimisation_flag(HipToolchain().complete_flags(compiler, units[0][1])))
             symbol = strip_unit(capture.kernel.mangled_name) if one_kernel else None
-            script = make_compile_script(symbol, level, precompiled, placed)
+            script = make_compile_script(symbol, level, precompiled, placed, digests, target)
         if script is not None:
             files |= script.files
         values = {

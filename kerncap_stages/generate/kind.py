@@ -45,7 +45,7 @@ class ProjectKind(Protocol):
     def build(
         self,
         capture: Capture,
-        originals: Sequence[str],
+        originals: Mapping[str, str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),
         *,
@@ -53,6 +53,8 @@ class ProjectKind(Protocol):
         precompiled: PrecompiledHeaders | None = None,
     ) -> Build:
         """Place the sources, the definition's file first, and say how they are compiled.
+
+        originals: digest by path.
 
         linked: commands of other units whose device code is linked with the kernel's.
         one_kernel: without the unit's other kernels. precompiled: headers that are parsed once.

@@ -28,7 +28,7 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import CompileCommand, PrecompiledHeaders, Source
@@ -50,7 +50,7 @@ class NvccProject:
     def build(
         self,
         capture: Capture,
-        originals: Sequence[str],
+        originals: Mapping[str, str],
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002 - other units are found for HIP alone
         *,
@@ -58,19 +58,20 @@ class NvccProject:
         precompiled: PrecompiledHeaders | None = None,  # noqa: ARG002
     ) -> Build:
         """Place the sources in a copy of their tree."""
+        paths = list(originals)
         if command is None:
-            return Build(place_files(originals, self.editable) if originals else {})
+            return Build(place_files(paths, self.editable) if paths else {})
         compiler = to_os_string(command.arguments[0])
         if is_clang(compiler):
-            return self._make_clang_build(originals, command)
+            return self._make_clang_build(paths, command)
         flags = judge_flags(
             command, keep_shaping_nvrtc_flags if is_nvrtc(compiler) else keep_shaping_nvcc_flags
         )
         try:
-            mirror = Mirror.place(originals, flags)
+            mirror = Mirror.place(paths, flags)
         except Refused as refusal:
-            return Build(place_files(originals, self.editable), problem=str(refusal))
-        placed = {**mirror.placed, originals[0]: self.editable}
+            return Build(place_files(paths, self.editable), problem=str(refusal))
+        placed = {**mirror.placed, paths[0]: self.editable}
         files = {"compile_flags.rsp": make_nvcc_response_text(mirror.relocate(flags)).encode()}
         if is_nvrtc(compiler):
             files[SCRIPT] = Path(nvrtc_script.__file__).read_bytes()
@@ -88,14 +89,14 @@ class NvccProject:
             "separate": SEPARATE in flags,
             "compiler": choose_compiler(compiler, is_nvrtc if is_nvrtc(compiler) else is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
-            "link": mirror.placed[originals[0]],
-            "link_to": mirror.make_way_up(originals[0]) + self.editable,
+            "link": mirror.placed[paths[0]],
+            "link_to": mirror.make_way_up(paths[0]) + self.editable,
             "unit": mirror.placed[to_os_string(command.translation_unit)],
         }
         return Build(placed, files, values)
 
-    def _make_clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
-        placed = place_files(originals, self.editable)
+    def _make_clang_build(self, paths: Sequence[str], command: CompileCommand) -> Build:
+        placed = place_files(paths, self.editable)
         flags = judge_flags(command, keep_shaping_flags)
         files = make_overlay_files(placed, [(to_os_string(command.translation_unit), flags)])
         values = {

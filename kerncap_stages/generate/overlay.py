@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 EDITABLE = "kernel_variant.cpp"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
@@ -21,7 +21,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 _UNWRITABLE = re.compile(r'["\n\r\0\ud800-\udfff]')
 
 
-def place_files(originals: Sequence[str], editable: str = EDITABLE) -> dict[str, str]:
+def place_files(originals: Iterable[str], editable: str = EDITABLE) -> dict[str, str]:
     """Map original paths to the project's: the first becomes the editable file, the others go to ``deps/``.
 
     Paths in ``deps/`` are those below the common folder; characters that a shell would interpret are

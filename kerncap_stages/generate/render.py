@@ -101,7 +101,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
     unedited = found.unedited if found is not None and is_one_kernel else None
     one_kernel = unedited is not None and unedited.one_kernel
     headers = found.precompiled if found is not None and is_one_kernel else None
-    build = kind.build(capture, list(digests), command, linked, one_kernel=one_kernel, precompiled=headers)
+    build = kind.build(capture, digests, command, linked, one_kernel=one_kernel, precompiled=headers)
     files |= {**build.files, **first.listing}
     can_recompile = first.triton is not None or (command is not None and not build.problem)
     why_not = "" if first.triton else build.problem or _explain_missing(source)

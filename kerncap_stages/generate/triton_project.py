@@ -58,7 +58,7 @@ class TritonProject:
     def build(
         self,
         capture: Capture,
-        originals: Sequence[str],  # noqa: ARG002 - the modules hold what is needed of them
+        originals: Mapping[str, str],  # noqa: ARG002 - the modules hold what is needed of them
         command: CompileCommand | None,  # noqa: ARG002
         linked: Sequence[CompileCommand] = (),  # noqa: ARG002
         *,

@@ -10,6 +10,7 @@ from kerncap_stages.manifests.source import (
     CompileCommand,
     Definition,
     FileHead,
+    Instantiated,
     Parameter,
     PrecompiledHeaders,
     SourceFile,
@@ -52,7 +53,11 @@ def describe_precompiled(made: Precompiled) -> PrecompiledHeaders:
         FileHead(path=to_os_text(str(head.path)), line_count=head.line_count, digest=Digest(head.digest))
         for head in made.heads
     )
-    return PrecompiledHeaders(text=made.text, heads=tuple(heads))
+    more = made.instantiated
+    instantiated = None
+    if more is not None:
+        instantiated = Instantiated(text=more.text, declared=Digest(more.declared))
+    return PrecompiledHeaders(text=made.text, heads=tuple(heads), instantiated=instantiated)
 
 
 def parse_element_type(type_name: str) -> str | None:

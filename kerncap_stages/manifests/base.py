@@ -82,10 +82,12 @@ class Frozen(BaseModel):
     added: ClassVar[frozenset[str]] = frozenset()
 
     def find_absent(self) -> dict[str, Any]:
-        """Return what to exclude of ``added``: members that are none, here and in tuples of values."""
+        """Return what to exclude of ``added``: members that are none, here and in the values of members."""
         absent: dict[str, Any] = {name: True for name in self.added if getattr(self, name) is None}
         for name in type(self).model_fields:
             values = getattr(self, name)
+            if isinstance(values, Frozen) and (found := values.find_absent()):
+                absent[name] = found
             if isinstance(values, tuple) and values and isinstance(values[0], Frozen) and values[0].added:
                 inner = {number: each.find_absent() for number, each in enumerate(values)}
                 absent[name] = {number: found for number, found in inner.items() if found}

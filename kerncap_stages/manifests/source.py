@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -110,11 +110,21 @@ class FileHead(Frozen):
     digest: Digest
 
 
+class Instantiated(Frozen):
+    """Templates of the headers that the kernel uses: they are instantiated before an edit."""
+
+    text: str = Field(description="the end of a header that instantiates them")
+    declared: Digest = Field(description="of what the unit declares: an edit must not change it")
+
+
 class PrecompiledHeaders(Frozen):
     """Headers that a compiler can parse once, while the kernel's file is edited again and again."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"instantiated"})
+
     text: str = Field(description="a header that includes them")
     heads: tuple[FileHead, ...] = Field(description="what must not change, for it to stand for them")
+    instantiated: Instantiated | None = None
 
 
 class ConsultedFile(Frozen):

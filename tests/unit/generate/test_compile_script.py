@@ -11,13 +11,13 @@ from kerncap_stages.generate.compile_script import make_compile_script
 
 @pytest.mark.parametrize("level", ["-O3;touch${IFS}x", "-O2 -fplugin=x", "$(touch x)", "-O`x`"])
 def test_a_level_that_a_shell_would_interpret_makes_no_script(level):
-    assert make_compile_script("_Z5scalePf", level, None, {}) is None
+    assert make_compile_script("_Z5scalePf", level, None, {}, {}, "gfx90a") is None
     assert find_optimisation_flag([level]) == ()
 
 
 @pytest.mark.parametrize("symbol", ["a'b", "a b", "$(x)`", "a\nb", ""])
 def test_a_symbol_that_a_shell_would_interpret_makes_no_script(symbol):
-    assert make_compile_script(symbol, "-O3", None, {}) is None
+    assert make_compile_script(symbol, "-O3", None, {}, {}, "gfx90a") is None
 
 
 def test_kernels_are_read_from_llvms_assembly():

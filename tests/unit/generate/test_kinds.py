@@ -22,7 +22,12 @@ def test_flags_of_an_artifact_are_judged_again(kind, compiler, hostile):
     command = CompileCommand(
         translation_unit="/w/k.cu", directory="/w", arguments=(compiler, *kept, *hostile)
     )
-    flags = kind().build(None, ["/w/k.cu", "/w/include/a.h"], command).files["compile_flags.rsp"].decode()
+    flags = (
+        kind()
+        .build(None, dict.fromkeys(("/w/k.cu", "/w/include/a.h"), ""), command)
+        .files["compile_flags.rsp"]
+        .decode()
+    )
     # The response file of nvcc names the copies of include folders.
     assert [line.strip('"') for line in flags.splitlines()][1::2] == ["-O3", "-std=c++17"]
     assert len(flags.splitlines()) == len(kept)
@@ -35,6 +40,6 @@ def test_flags_of_an_artifact_are_judged_again(kind, compiler, hostile):
 def test_a_symbol_that_make_or_a_shell_would_interpret_is_not_compiled_alone(symbol, is_alone):
     capture = SimpleNamespace(kernel=SimpleNamespace(mangled_name=symbol))
     command = CompileCommand(translation_unit="/w/k.cu", directory="/w", arguments=("nvcc", "-O3"))
-    built = NvccProject().build(capture, ["/w/k.cu"], command, one_kernel=True)
+    built = NvccProject().build(capture, {"/w/k.cu": ""}, command, one_kernel=True)
     assert ("compile_kernel.py" in built.files) == is_alone
     assert built.values["one_kernel"] == (symbol if is_alone else None)
