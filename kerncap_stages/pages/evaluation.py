@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.evaluation import EvaluatedVariant, Evaluation
 
 _WORDS = {
@@ -74,6 +75,12 @@ def summarise(evaluation: Evaluation) -> Iterator[str]:
         yield f"note: the times are from different GPUs, so ranks say little: {kinds}. Use nodes of one kind"
 
 
+def point_to_reasons(evaluation: Evaluation, digest: Digest) -> str:
+    """Name the command that shows why variants are not right."""
+    number = formats.count(len(evaluation.variants), "variant")
+    return f"`kc-show {digest.short}` shows {number} with reasons and verdicts"
+
+
 def format_line(variant: EvaluatedVariant) -> str:
     """Return the line of a variant: what became of it, its ratio, its name, and why it is not right."""
     ratio = "-" if variant.ratio is None else f"{variant.ratio:.3f}"
@@ -122,7 +129,9 @@ def _make_remarks(evaluation: Evaluation, variant: EvaluatedVariant) -> str:
         remarks.append(f"the same as {name_of(evaluation.variants[variant.same_as])}")
     if len(variant.cases) > 1 and variant.outcome is not Outcome.RIGHT:
         remarks.append(f"right for {_count_passed(variant)}")
-    return "; ".join((*remarks, *variant.reasons))
+    found = (case.verdict for case in variant.cases if case.passed is False and case.verdict is not None)
+    shown = [f"`kc-show {verdict.digest.short}`" for verdict in found]
+    return "; ".join((*remarks, *variant.reasons, *shown[:1]))
 
 
 def _count_passed(variant: EvaluatedVariant) -> str:

@@ -62,7 +62,10 @@ def _describe_work(floor: Floor, work: Work, instructions: int, baseline: Work |
             f"{written} / {format_size(baseline.written_size_bytes)} written"
         )
     share = f" ({100 * work.memory_instructions / instructions:.0f} %)" if instructions else ""
+    least = f"{format_size(floor.changed_size_bytes)} must be written"
+    if not floor.changed_size_bytes:
+        least = "none is known, because the captured dispatch changed no memory"
     yield (
-        f"floor: {format_size(floor.changed_size_bytes)} must be written; "
+        f"floor: {least}; "
         f"{work.memory_instructions:,} of {instructions:,} wave instructions{share} access memory"
     )

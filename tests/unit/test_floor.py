@@ -184,6 +184,18 @@ def test_the_software_gpu_has_bytes_and_instructions():
     ]
 
 
+def test_a_dispatch_that_changed_nothing_has_no_floor():
+    floor = find_floor(capture(region(1 << 40, 4096)), Peaks()).model_copy(update={"changed_size_bytes": 0})
+    work = Work(memory_instructions=48, read_size_bytes=8192, written_size_bytes=0)
+    timing = summarise([5], TimeSource.SOFTWARE_GPU, 192, work)
+    update = {"floor": floor, "timing": timing, "impossible": None, "comparison": None}
+    (_, line) = write_floor_lines(manifest_examples.replay().model_copy(update=update))
+    assert line == (
+        "floor: none is known, because the captured dispatch changed no memory; 48 of 192 wave instructions "
+        "(25 %) access memory"
+    )
+
+
 def test_an_impossible_time_is_said_in_the_place_of_times():
     update = {"impossible": "impossible: 1 µs, but", "timing": None, "comparison": None}
     first, then = write_floor_lines(manifest_examples.replay().model_copy(update=update))

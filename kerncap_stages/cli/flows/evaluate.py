@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
-from kerncap_stages.cli.console import emit, open_messages, say
+from kerncap_stages.cli.console import add_store_option, emit, open_messages, say
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
 from kerncap_stages.errors import ArtifactNotFound, ExitCode, StoreError, UsageError
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
@@ -20,7 +20,7 @@ from kerncap_stages.evaluate.ends import EvaluationInterrupted, EvaluationNotPub
 from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.manifests.evaluation import Outcome
-from kerncap_stages.pages.evaluation import make_ranks, summarise
+from kerncap_stages.pages.evaluation import make_ranks, point_to_reasons, summarise
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure
@@ -88,6 +88,9 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         show_ranks(unpublished.evaluation)
         raise unpublished
     show_ranks(evaluation)
+    say(add_store_option(point_to_reasons(evaluation, digest)))
+    if (limit := describe_left_out(arguments.judging, arguments.subject)) is not None:
+        say(limit)
     if (unlisted := list_for_user(subject.store, digest, store_folder)) is not None:
         say(f"note: {make_printable(unlisted)}")
     emit(digest, subject.store.get(digest) if arguments.as_json else None)
@@ -96,6 +99,18 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
         say(f"interrupted: {judged} variants were judged; the same command goes on with the others")
         raise KeyboardInterrupt
     return _choose_exit_code(evaluation)
+
+
+def describe_left_out(judging: JudgingOptions, subject: str) -> str | None:
+    """Say that right variants were not judged in full; None if they were."""
+    if not judging.quick and judging.fresh_values:
+        return None
+    left_out = "changed memory and fresh values" if judging.quick else "fresh values"
+    option = "--quick" if judging.quick else "--captured-values"
+    return (
+        f"Not full: {option} left out {left_out} of the inputs; before you use a right one: "
+        f"`kc-validate {shlex.quote(make_printable(subject))} --variant FILE`"
+    )
 
 
 def make_evaluate_settings(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import manifest_examples as examples
 import pytest
 import typer
+from rich.console import Console
 
 from kerncap_stages.cli.commands import tune
-from kerncap_stages.cli.flows.evaluate import Lines, show_ranks
+from kerncap_stages.cli.flows.evaluate import Lines, describe_left_out, show_ranks
 from kerncap_stages.cli.options import check_seconds_option
 from kerncap_stages.errors import UsageError
-from kerncap_stages.pages.evaluation import summarise
+from kerncap_stages.pages import render
+from kerncap_stages.pages.evaluation import point_to_reasons, summarise
 
 
 def test_a_row_of_the_table_is_one_line_in_a_log(capsys, monkeypatch):
@@ -25,6 +29,31 @@ def test_a_row_of_the_table_is_one_line_in_a_log(capsys, monkeypatch):
     lines = [line for line in capsys.readouterr().err.splitlines() if name in line]
     assert len(lines) == 3  # it and its twin in the table, and the best one
     assert lines[0].count("-DTILE=8") == 20
+
+
+def test_a_wrong_variants_verdict_is_named_beside_its_reasons():
+    made = examples.evaluation()
+    console = Console(width=400, file=io.StringIO())
+    for section in render(made):
+        console.print(section)
+    (row,) = (line for line in console.file.getvalue().splitlines() if "wrong.hsaco" in line)
+    assert f"outputs differ; `kc-show {examples.digest('verdict 2').short}`" in row
+    digest = examples.digest("evaluation")
+    assert point_to_reasons(made, digest) == (
+        f"`kc-show {digest.short}` shows 4 variants with reasons and verdicts"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quick", "fresh_values", "said"),
+    [(False, True, None), (True, True, "--quick left out changed"), (False, False, "--captured-values left")],
+)
+def test_variants_that_are_not_judged_in_full_are_said_to_be_so(quick, fresh_values, said):
+    judging = SimpleNamespace(quick=quick, fresh_values=fresh_values)
+    line = describe_left_out(judging, "my project")
+    assert (line is None) is (said is None)
+    assert line is None or line.startswith(f"Not full: {said}")
+    assert line is None or line.endswith("`kc-validate 'my project' --variant FILE`")
 
 
 @pytest.mark.parametrize(("stream", "name"), [(1, "/dev/stdout"), (1, "same file"), (2, "/dev/stderr")])
