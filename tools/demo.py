@@ -172,7 +172,12 @@ def summary() -> None:
         print(f"  {verdict}  {attempt.title:28}  {measured}".rstrip())
     if RUN.is_software:
         print("  (instructions counted by the software GPU; its times say nothing about hardware)")
-    print(f"The page of this run: {page_path()}", flush=True)
+    print(f"The page of this run: {page_path()}")
+    print(
+        "Next: the same with a program of yours, in five commands: docs/edit-loop.md, The short path; "
+        "`make shell` opens a shell for them",
+        flush=True,
+    )
 
 
 def main() -> None:

@@ -80,6 +80,10 @@ def test_it_ends_with_a_summary_that_says_what_its_ratio_is(demo):
     assert edited < 1.0
     assert summary.count("REJECTED") == 2
     assert "times say nothing about hardware" in summary
+    last = summary.splitlines()[-1]
+    assert last.startswith("Next: the same with a program of yours")
+    assert "docs/edit-loop.md, The short path" in last
+    assert "## The short path\n" in (DEMO.parents[1] / "docs/edit-loop.md").read_text()
 
 
 def test_its_page_stands_alone_and_shows_the_same(demo):
