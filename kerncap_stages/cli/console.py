@@ -58,6 +58,7 @@ _NEXT_STEPS = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EMFILE: "`ulimit -n 4096`, and run it again",
+    errno.EFBIG: "raise the limit on the size of files (`ulimit -f unlimited`), and run it again",
     errno.ENOMEM: "close other programs, or use a machine with more memory",
 }
 # Options that users look for in a stage that has none such, and the stage that has.

@@ -216,6 +216,30 @@ def _report_progress(file: Path, report: Report) -> str | None:
     return None
 
 
+def require_own_ending(code: int, folder: Path) -> None:
+    """Raise DeviceError if the system ended the process: that says nothing about the kernel.
+
+    code: as ``run_replayer`` returns it. folder: where the process wrote.
+    """
+    # No GPU kernel can cause these signals.
+    if code == -signal.SIGKILL:
+        raise DeviceError(
+            "the replay process was killed (SIGKILL), as Linux does when memory runs out",
+            hint="check the system's log (dmesg); if it was Linux, free memory and run it again",
+        )
+    if code == -signal.SIGXFSZ:
+        raise DeviceError(
+            "the replay process was ended by the limit on the size of files (SIGXFSZ): it writes to "
+            f"{folder}, and the software GPU's memory counts as a file",
+            hint="raise the limit (`ulimit -f unlimited`), and run it again",
+        )
+    if code == -signal.SIGXCPU:
+        raise DeviceError(
+            "the replay process was ended by the limit on processor time (SIGXCPU)",
+            hint="raise the limit (`ulimit -t unlimited`), and run it again",
+        )
+
+
 def name_signal(number: int) -> str:
     """Return a signal's name."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from kerncap_stages.replay import accesses
 from kerncap_stages.replay.cuda_code import explain_fault, link_baseline, link_variant
 from kerncap_stages.replay.one_gpu import VARIABLE, choose_only_gpu
 from kerncap_stages.replay.plan import PlanFiles, escape_path, write_plan
-from kerncap_stages.replay.process import name_signal, run_replayer
+from kerncap_stages.replay.process import name_signal, require_own_ending, run_replayer
 from kerncap_stages.replay.report import ReplayResult, interpret_report, read_report
 from kerncap_stages.replay.standby import REPLAYERS
 from kerncap_stages.replay.variant import explain_unfit, needs_host, prepare_variant, read_variant, uses_heap
@@ -315,11 +314,7 @@ def _run(
         return ReplayResult(
             ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
         )
-    if code == -signal.SIGKILL:  # no GPU kernel can cause that, so it is not a result of the replay
-        raise DeviceError(
-            "the replay process was killed (SIGKILL), as Linux does when memory runs out",
-            hint="check the system's log (dmesg); if it was Linux, free memory and run it again",
-        )
+    require_own_ending(code, report_file.parent)
     if code < 0:
         number = -code
         return ReplayResult(

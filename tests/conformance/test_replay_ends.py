@@ -138,6 +138,23 @@ def test_a_full_temporary_folder_is_no_verdict_on_the_kernel(stages, scaled, tmp
     assert told[-1] == 0
 
 
+def test_a_limit_on_the_size_of_files_is_no_verdict_on_the_kernel(stages, scaled, variant):
+    """The replayer may end by a signal then. A later verdict without the limit knows nothing of that."""
+    words = [*executable("validate"), scaled, "--variant", str(variant("idempotent"))]
+    for limit in ("64", "unlimited"):
+        done = subprocess.run(
+            ["bash", "-c", 'ulimit -f "$1"; shift; exec "$@"', "bash", limit, *words],
+            env=stages.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or limit != "unlimited", done.stderr
+        assert done.returncode in (0, 4), done.stderr
+        assert done.returncode == 0 or "ulimit -f unlimited" in done.stderr
+
+
 @pytest.fixture(params=["replay"])
 def hung(request, stages, scaled, variant, tmp_path):
     """A stage whose replayer runs a kernel that never ends; ``output`` and ``errors`` hold what it wrote."""

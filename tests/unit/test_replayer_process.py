@@ -15,7 +15,7 @@ import pytest
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.replay import process as process_module
-from kerncap_stages.replay.process import run_replayer
+from kerncap_stages.replay.process import require_own_ending, run_replayer
 from kerncap_stages.replay.standby import Standby, Standbys
 from kerncap_stages.validate.speculation import Speculation
 
@@ -259,3 +259,14 @@ def test_a_process_that_waits_for_something_else_ends_at_its_limit():
 
 def test_the_waits_of_a_process_that_is_gone_are_none():
     assert process_module.measure_waits_s(2**22 + 1) == {}
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGXFSZ", "SIGXCPU"])
+def test_an_end_by_the_system_says_nothing_about_the_kernel(name, tmp_path):
+    with pytest.raises(DeviceError, match=name):
+        require_own_ending(-signal.Signals[name], tmp_path)
+
+
+def test_other_ends_are_the_kernels(tmp_path):
+    for code in (0, 2, -signal.SIGSEGV, -signal.SIGABRT):
+        require_own_ending(code, tmp_path)
