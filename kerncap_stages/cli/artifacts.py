@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.project.cases import Case
     from kerncap_stages.project.checkout import Project
 
 _MAX_SHOWN = 5  # projects in a folder
@@ -130,6 +131,17 @@ def find_held_out(
             )
         known.append(digest)
     return found
+
+
+def require_kernels_of(cases: Sequence[Case]) -> None:
+    """Raise UsageError for a held-out case of a kernel that the project does not have."""
+    names = [case.kernel for case in cases if not case.held_out]
+    for case in cases:
+        if case.held_out and case.kernel not in names:
+            raise UsageError(
+                f"--held-out: a capture of {make_printable(case.kernel)}, which is not in the project",
+                hint="give captures of the project's kernel: `kc-capture --cases` makes them",
+            )
 
 
 def find_held_out_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:

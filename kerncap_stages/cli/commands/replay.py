@@ -38,6 +38,14 @@ CompareOption = Annotated[
         metavar="FILE", help="Run the captured code object and this one in turn, and compare their times."
     ),
 ]
+HeldOutOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--held-out",
+        metavar="CAPTURE",
+        help="Also replay this capture, which the project does not hold. May be repeated.",
+    ),
+]
 IterationsOption = Annotated[
     int | None,
     typer.Option(
@@ -114,6 +122,7 @@ def replay(
     artifacts: ArtifactOrLatestArguments = None,
     variant: VariantOption = None,
     compare: CompareOption = None,
+    held_out: HeldOutOption = None,
     iterations: IterationsOption = None,
     warmup: WarmupOption = None,
     flush_cache: FlushCacheOption = False,
@@ -158,7 +167,7 @@ def replay(
         timeout_s=timeout,
         device=device,
     )
-    return replay_captures(store, artifacts, options, as_json=json)
+    return replay_captures(store, artifacts, options, as_json=json, held_out=held_out or ())
 
 
 def main() -> None:

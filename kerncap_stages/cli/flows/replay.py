@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.cli.artifacts import find_captures, list_for_user
+from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user, require_kernels_of
 from kerncap_stages.cli.console import add_store_option, emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.progress import show_phases
@@ -50,9 +50,16 @@ def choose_runs(iterations: int | None, warmup: int | None, *, compares: bool) -
 
 
 def replay_captures(
-    store_folder: Path | None, artifacts: Sequence[str] | None, options: ReplayOptions, *, as_json: bool
+    store_folder: Path | None,
+    artifacts: Sequence[str] | None,
+    options: ReplayOptions,
+    *,
+    as_json: bool,
+    held_out: Sequence[str] = (),
 ) -> ExitCode:
     """Replay each capture and print the digests of the replays.
+
+    held_out: further captures of the kernel, which the project does not hold.
 
     Returns the exit code of the worst replay: DEVICE if a kernel did not complete, ANSWER_IS_NO if the
     captured kernel's results differ or a timed run of a variant was wrong or its time impossible.
@@ -62,7 +69,7 @@ def replay_captures(
             say(f"note: {make_printable(note)}")
     worst, timed = ExitCode.DONE, _TimedRuns()
     compared: list[Replay] = []
-    found = _find_captures(store_folder, artifacts, options)
+    found = _find_captures(store_folder, artifacts, options, held_out)
     for number, (store, capture, case, cases) in enumerate(found):
         each = options
         if options.dump_folder is not None and number > 0:
@@ -161,7 +168,10 @@ class _TimedRuns:
 
 
 def _find_captures(
-    store_folder: Path | None, artifacts: Sequence[str] | None, options: ReplayOptions
+    store_folder: Path | None,
+    artifacts: Sequence[str] | None,
+    options: ReplayOptions,
+    held_out: Sequence[str],
 ) -> Iterator[tuple[Store, Digest, Case | None, list[Case]]]:
     """Yield each capture with its store; where its project has several, also with its case and all cases."""
     for text in read_artifact_texts(artifacts, otherwise="@capture"):
@@ -170,6 +180,9 @@ def _find_captures(
             # As `make bench` does, which chose the code object.
             say(f"note: {make_printable(explain_timed(folder, options.variant))}")
         store, captures = find_captures(store_folder, text)
-        cases = read_cases([(store, each) for each in captures]) if len(captures) > 1 else []
-        for number, capture in enumerate(captures):
-            yield store, capture, cases[number] if cases else None, cases
+        replayed = [(store, each) for each in captures]
+        replayed += find_held_out(store_folder, held_out, captures)
+        cases = read_cases(replayed, len(captures)) if len(replayed) > 1 else []
+        require_kernels_of(cases)
+        for number, (its_store, capture) in enumerate(replayed):
+            yield its_store, capture, cases[number] if cases else None, cases

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
+from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user, require_kernels_of
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.flows.validate_inputs import require_captures, require_inputs
 from kerncap_stages.cli.inputs import read_artifact_texts
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.project.cases import Case
     from kerncap_stages.project.checkout import Project
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
@@ -100,7 +99,7 @@ def validate_variants(
         judged = [(store, each) for each in captures]
         judged += find_held_out(store_folder, arguments.held_out, captures)
         cases = read_cases(judged, len(captures)) if len(judged) > 1 else []
-        _require_kernels_of(cases[: len(captures)], cases[len(captures) :])
+        require_kernels_of(cases)
         passed = []
         for number, (store, capture) in enumerate(judged):
             digest, verdict = _judge(store, capture, variant, project, arguments)
@@ -148,16 +147,6 @@ def _suggest_full(text: str) -> str:
     """Return the command as it was typed, without the options that leave states out."""
     typed = [word for word in sys.argv[1:] if word not in ("--quick", "--captured-values")]
     return shlex.join(["kc-validate", *typed, *([] if text in typed else [text])])
-
-
-def _require_kernels_of(cases: Sequence[Case], held_out: Sequence[Case]) -> None:
-    names = [case.kernel for case in cases]
-    for case in held_out:
-        if case.kernel not in names:
-            raise UsageError(
-                f"--held-out: a capture of {make_printable(case.kernel)}, which is not in the project",
-                hint="give captures of the project's kernel: `kc-capture --cases` makes them",
-            )
 
 
 def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:

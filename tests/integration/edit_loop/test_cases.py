@@ -65,9 +65,15 @@ def test_a_case_that_is_held_out_is_not_in_the_project(stages):
     edited.write_text(edited.read_text().replace("if (i < count)", "if (i < count && blockIdx.x < 8)"))
     assert make(stages, project, "recompile").returncode == 0
     assert "Cases: right for all 2" in stages.run("validate", "project").must().err
+    timed = make(stages, project, "bench", f"REPLAY_FLAGS=--held-out {hidden} -n 2")
+    assert timed.returncode == 2, timed.stderr  # as make fails
+    titles = [line for line in timed.stderr.splitlines() if line.startswith("halve, ")]
+    assert titles[2] == "halve, 20 x 1 x 1 work-groups of 256 x 1 x 1 (held out):"
+    assert [" (held out)" in title for title in titles] == [False, False, True]
+    assert timed.stderr.partition(titles[2])[2].startswith("\nwrong in 2 of 2 timed runs")
     nothing = stages.run("generate", *shown, "--held-out", hidden, *words).must(2)
     assert "is none of the given captures" in nothing.err
-    for stage, *more in (("validate",), ("evaluate", project / "optimized.hsaco")):
+    for stage, *more in (("validate",), ("replay",), ("evaluate", project / "optimized.hsaco")):
         for held_out, why in ((shown[0], "which the project holds"), (hidden, "which is given twice")):
             words = ("project", *more, "--held-out", hidden, "--held-out", held_out)
             assert why in stages.run(stage, *words).must(2).err
