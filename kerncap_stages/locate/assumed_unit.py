@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from kerncap_stages.locate.assumed import assume_commands
@@ -35,18 +36,25 @@ def assume_unit(
     chosen = choose_command(commands, wanted, consulted)
     command = chosen or commands[0]
     unit, problem = describe_unit(definition_file, command, wanted, wanted.compiler, consulted)
+    shown = show_command(command, wanted)
     if problem is not None:
         return None, (
-            f"`{' '.join(command.arguments)}` was tried: {problem}; if a macro is missing, give it with "
+            f"`{shown}` was tried: {problem}; if a macro is missing, give it with "
             "-D NAME=VALUE, or give the program's flags in a compile_commands.json"
         )
     if chosen is None or not unit.headers_by_compiler:
         return None, None
     return unit, (
-        f"no compile command is known: `{' '.join(command.arguments)}` is assumed"
+        f"no compile command is known: `{shown}` is assumed"
         f"{describe_fit(command, wanted)}; to use another command, give a compile_commands.json with one "
         "entry (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
     )
+
+
+def show_command(command: CompileCommand, wanted: Wanted) -> str:
+    """Write an assumed command as it is run, with the macros that the user gave."""
+    *words, unit = command.arguments
+    return shlex.join((*words, *(f"-D{define}" for define in wanted.defines), unit))
 
 
 def describe_fit(command: CompileCommand, wanted: Wanted) -> str:

@@ -12,7 +12,7 @@ from kerncap_stages.compilers.program_file import find_newer_files, find_working
 from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.locate.argument_layouts import find_held_addresses
 from kerncap_stages.locate.assumed import assume_commands
-from kerncap_stages.locate.assumed_unit import assume_unit, describe_fit
+from kerncap_stages.locate.assumed_unit import assume_unit, describe_fit, show_command
 from kerncap_stages.locate.choosing import choose, find_by_compiling, has_commands
 from kerncap_stages.locate.databases import Database, read_database
 from kerncap_stages.locate.definitions import Definition
@@ -259,7 +259,7 @@ def _explain_no_command(
     text = f"no compile command found ({database.explain_no_command(definition.path)})"
     if used is None:
         return text
-    return f"{text}: `{' '.join(used.arguments)}` is assumed{describe_fit(used, wanted)}"
+    return f"{text}: `{show_command(used, wanted)}` is assumed{describe_fit(used, wanted)}"
 
 
 def _describe_linked(

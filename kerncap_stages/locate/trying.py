@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import DeviceError
+from kerncap_stages.code.kernel_facts import strip_unit
+from kerncap_stages.code.read import read_code_object
+from kerncap_stages.errors import ArtifactError, DeviceError
 from kerncap_stages.locate.assumed import assume_commands
 from kerncap_stages.locate.choosing import Choice, choose_copy, choose_first, find_definition_at
 from kerncap_stages.locate.notes import list_places
@@ -76,6 +78,8 @@ def try_definitions(
     if not same and len(tried) == len(paths):
         same = _find_only_maker(made)
         note = f"of {len(candidates)} definitions, only this one makes the captured kernel"
+    if len(same) > 1:
+        same = [path for path in same if _makes_all(commands[path], wanted)] or same
     found = [_locate(commands[path], path, candidates, wanted) for path in same]
     if len(found) == 1:
         return Tried(replace(found[0], note=found[0].note or note))
@@ -83,6 +87,8 @@ def try_definitions(
         return Tried(copy)
     if one_file:
         return Tried(None)
+    if len(found) == len(candidates):
+        return Tried(None, f"all of them give {gives}; {_NEXT}")
     if found:
         places = list_places([choice.definition for choice in found])
         return Tried(None, f"{len(found)} of them give {gives}: {places}; {_NEXT}")
@@ -122,6 +128,19 @@ def _fits(command: CompileCommand | None, wanted: Wanted) -> bool:
     flags = wanted.toolchain.choose_flags(command, wanted.defines)
     levels = wanted.toolchain.list_other_levels(flags).values()
     return any(_make(command, wanted, changed) is _Made.SAME for changed in levels)
+
+
+def _makes_all(command: CompileCommand | None, wanted: Wanted) -> bool:
+    """Whether a unit gives the captured instructions of every kernel of the code object."""
+    read = wanted.toolchain.read_kernel_code
+    try:
+        symbols = list(read_code_object(wanted.code_object).kernels)
+        code = None if command is None else compile_device_code(command, wanted)
+    except (ArtifactError, DeviceError):
+        return False
+    return code is not None and all(
+        read(code, strip_unit(symbol)) == read(wanted.code_object, symbol) for symbol in symbols
+    )
 
 
 def _find_only_maker(made: dict[Path, _Made]) -> list[Path]:

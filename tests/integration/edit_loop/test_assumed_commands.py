@@ -58,6 +58,7 @@ def test_fast_math_is_recognised(store, unit, tree, tmp_path):
     code = device_code(unit, tmp_path / "code.hsaco", f"-I{tree}/inc", "-DREAL=float", "-ffast-math")
     _, source = run_locate(store, publish(store, code, SCALE), Options((tree,), defines=("REAL=float",)))
     assert source.unedited.same_instructions is False
+    assert f"`hipcc -O3 -I{tree}/inc -DREAL=float {unit}` is assumed" in source.explanation
     assert source.unedited.why.startswith("the program was built with -ffast-math, which gives the captured")
 
 

@@ -118,6 +118,21 @@ def test_where_several_fit_those_are_listed(store, seven, tmp_path):
     assert f": {seven}/app2.hip:3, {seven}/app5.hip:2; name" in source.explanation
 
 
+def test_the_other_kernels_of_the_code_object_tell_equal_ones_apart(store, seven, tmp_path):
+    text = "__global__ void same(float* x) { x[threadIdx.x] += 2; }\n"
+    for path in seven.iterdir():
+        path.write_text(path.read_text() + text)
+    code = device_code(seven / "app5.hip", tmp_path / "code.hsaco")
+    source = locate(store, code, seven, symbol="_Z4samePf")
+    assert (source.outcome, source.definition.path) == (Outcome.FOUND, f"{seven}/app5.hip")
+    one = tmp_path / "one.hip"
+    one.write_text(f"{HIP}{text}")
+    source = locate(store, device_code(one, tmp_path / "one.hsaco"), seven, symbol="_Z4samePf")
+    assert source.outcome is Outcome.AMBIGUOUS
+    assert "; all of them give the captured instructions" in source.explanation
+    assert source.explanation.count("app1.hip") == 1
+
+
 def test_of_copies_the_first_is_taken(store, seven, tmp_path):
     shutil.copy(seven / "app5.hip", seven / "app7.hip")
     source = locate(store, device_code(seven / "app5.hip", tmp_path / "code.hsaco"), seven)
