@@ -60,8 +60,7 @@ def explain_no_capture(
     if program.exit_code != 0:
         return ProgramError(
             f"{program.spec.command[0]} {program.describe_end()} before the kernel was captured",
-            hint=(None if processes else explain_no_driver(program.spec))
-            or "run it without kc-capture first",
+            hint=(None if processes else explain_no_driver(program.spec)) or "run the program alone first",
         )
     if not processes:
         return explain_no_gpu(program, left_behind)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from kerncap_stages.cli.flows.run_variants import ChosenVariant
     from kerncap_stages.collect.program import RunningProgram
 
 
@@ -60,8 +62,8 @@ def run_in_program(
         store_folder, arguments.variant, kernel=arguments.kernel, capture=arguments.capture
     )
     spec = ProgramSpec(command, in_foreground=True)
-    if arguments.json is not None:  # no script may read an earlier run's
-        arguments.json.unlink(missing_ok=True)
+    if arguments.json is not None:
+        _prepare_json(arguments.json)
     checked = None
     if arguments.checked is not None:
         timeout_s = arguments.timeout_s or JudgeSettings.timeout_s
@@ -87,7 +89,7 @@ def run_in_program(
         has_times = arguments.pairs is not None and checked is None
         for each in variants:
             for text in explain_known_verdict(each.find_verdict(), has_times=has_times):
-                _tell(f"note: {each.title}: {add_store_option(text)}")
+                _tell(f"note: {each.title}: {_name_store(text, each, store_folder)}")
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
         elif arguments.pairs is not None:
@@ -105,6 +107,28 @@ def run_in_program(
     if stopped is not None:
         raise stopped
     return _choose_exit_code(run)
+
+
+def _prepare_json(path: Path) -> None:
+    """Remove an earlier run's file, which no script may read. Raises UsageError where none can be written."""
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UsageError(f"--json {path}: {what}", hint="name a file in a folder that exists")
+    path.unlink(missing_ok=True)
+
+
+def _name_store(text: str, variant: ChosenVariant, store_folder: Path | None) -> str:
+    """Add the store to the commands of a text: the project's if the user's lacks the variant's verdict."""
+    known = variant.find_verdict()
+    if known is not None and known.digest not in _list_listed(store_folder):
+        return text.replace("`kc-show ", f"`kc-show --store {shlex.quote(str(variant.store.root))} ")
+    return add_store_option(text)
+
+
+def _list_listed(store_folder: Path | None) -> set[str]:
+    with suppress(KerncapError):
+        return {str(entry.digest) for entry in Store.open(store_folder, create=False).list_artifacts()}
+    return set()
 
 
 def _compare(

@@ -220,3 +220,10 @@ def test_what_is_no_code_object_is_named_before_the_program_runs(stages, app, tm
     assert f"--variant {tmp_path} is neither a project nor a code object" in refuse(tmp_path)
     judged = stages.run("validate", "@capture", "--variant", app).must(2)
     assert f"{app} {what}" in judged.err
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_program_runs(stages, app, variant, tmp_path):
+    for page, what in ((tmp_path / "none/page.json", "there is no folder"), (tmp_path, "is a folder")):
+        done = stages.run("run", "--variant", variant(LOOP), "--json", page, "--", app).must(2)
+        assert done.out == ""
+        assert f"--json {page}: {what}" in done.err
