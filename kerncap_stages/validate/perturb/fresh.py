@@ -16,7 +16,7 @@ import numpy as np
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
-from kerncap_stages.validate.perturb.moving import lower_scalar, permute
+from kerncap_stages.validate.perturb.moving import are_distinct, change_scalar, choose_few, is_scalar, permute
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.unsignedinteger]
 
 _SLAB = 1 << 20  # elements that change places with each other
-_ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 _ONE_ZERO_OF = 4  # elements, where some become zero
 _FLAGS = "flags"  # bytes that are 0 or 1
 _ONE_FLAG_OF = 4  # flags, where some change
@@ -72,12 +71,13 @@ class Variety(StrEnum):
     FEW_OTHERS = "few_others"  # as FEW, of other elements: FEW may change a word that a variant looks at
     # The captured values with other signs: of ANY all floats have the opposite one, of other floats half of
     # them. Integers of ANY become any number, of the opposite sign, unless there are only two different ones,
-    # as of flags.
+    # as of flags. A 1 that stands alone becomes zero.
     SIGNS = "signs"
     # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do.
     MIRRORED = "mirrored"
     # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
-    # floats that are not of ANY, those change their sign that do not in MIRRORED.
+    # floats that are not of ANY, those change their sign that do not in MIRRORED. Integers of ANY that are
+    # different from each other only change places: no two become the same, as of indices into an output.
     ZEROS = "zeros"
 
 
@@ -161,9 +161,11 @@ class FreshValues:
                 made = make(values, kind, freshness, np.random.Generator(np.random.PCG64([seed, low])))
             else:
                 made = known[low:high].view(word)[free]
+            if variety is Variety.ZEROS and is_any and kind in INTEGER_TYPES and are_distinct(values):
+                made = permute(values, np.random.Generator(np.random.PCG64([seed, low, 2])))
             generator = np.random.Generator(np.random.PCG64([seed, low, 1]))
             if variety in (Variety.FEW, Variety.FEW_OTHERS):
-                made = _choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
+                made = choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
             elif variety is Variety.SIGNS:
                 made = _flip_signs(values, kind, freshness, generator)
             elif changes_signs:
@@ -228,6 +230,8 @@ def _flip_signs(
         if not is_any:
             flips &= generator.integers(0, 2, values.size, np.uint8) == 0
         fresh = np.where(flips, values ^ sign, values)
+    elif is_any and is_scalar(values) and (element_type == _FLAGS or values[0] == 1):
+        fresh = np.where(values == 1, word(0), values)
     elif is_any and element_type in INTEGER_TYPES and not _are_two_values(values):
         fresh = generator.integers(0, sign, values.size, word) | ~values & sign
     return fresh
@@ -245,20 +249,6 @@ def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
     sizes = values & ~sign
     usual: npt.NDArray[np.bool_] = (sizes >= word(1 << mantissa_bits)) & (sizes < infinite)
     return usual
-
-
-def _choose_few(values: Words, made: Words, generator: np.random.Generator, *, others: bool) -> Words:
-    """Return the values, of which a few are those that were made: one in each slab, and one of so many.
-
-    Of what was made, only what differs counts. others: those that a call with the same generator leaves.
-    """
-    changed = values.copy()
-    able = np.flatnonzero(made != values)
-    few = 1 + values.size // _ONE_OF_SO_MANY
-    chosen = generator.choice(able, min(2 * few, able.size), replace=False)
-    places = chosen[few:] if others else chosen[:few]
-    changed[places] = made[places]
-    return changed
 
 
 def _choose_word(element_type: str | None) -> type[np.unsignedinteger]:
@@ -292,23 +282,22 @@ def _freshen_elements(
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)
     moved = permute(values, generator)
-    is_scalar = element_type in INTEGER_TYPES and lower_scalar(values, moved, generator)
-    if freshness is Freshness.IN_DISTRIBUTION or is_scalar:
+    has_scalar = element_type in INTEGER_TYPES and change_scalar(values, moved, generator)
+    if freshness is Freshness.IN_DISTRIBUTION or has_scalar:
         return moved
     word = values.dtype.type
     if element_type in INTEGER_TYPES:
         numbers = generator.integers(0, np.iinfo(word).max, moved.size, word, endpoint=True)
         highest = word(1 << (8 * values.itemsize - 1))
-        # A single number, such as a flag, is sure to change.
+        # A single number is sure to change.
         choice = generator.integers(0, 8 if moved.size > 1 else 3, moved.size, np.uint8)
         moved[choice == 1] ^= highest
         moved[choice == 2] = 0
         fresh: Words = np.where(choice == 0, numbers, moved)
         return fresh
     if element_type == _FLAGS:
-        moved[generator.integers(0, _ONE_FLAG_OF if moved.size > 1 else 1, moved.size, np.uint8) == 0] ^= (
-            word(1)
-        )
+        one_of = _ONE_FLAG_OF if moved.size > 1 else 1
+        moved[generator.integers(0, one_of, moved.size, np.uint8) == 0] ^= word(1)
     return moved if element_type is not None else _change_lowest_bits(moved, generator)
 
 

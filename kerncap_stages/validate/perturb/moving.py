@@ -11,16 +11,22 @@ if TYPE_CHECKING:
 
     Words = npt.NDArray[np.unsignedinteger]
 
-# Of a slab that is mostly runs of so many equal elements, as an allocation that is larger than what it holds,
-# few elements of runs change places: one for four others, but enough that a single other one moves.
+# An allocation is mostly larger than what it holds: long runs of one value lie between and behind its
+# numbers. Of these few elements change places with others: one for four, but enough that a single other one
+# moves.
 _RUN = 64
-_MOSTLY = 0.75
 _OTHERS_FOR_ONE_OF_A_RUN = 4
-_LEAST_OF_RUNS = 16
+_FOR_A_SINGLE_ONE = 16
+# A captured 1 becomes one of these: a larger count would lead out of memory.
+_IN_PLACE_OF_ONE = range(2, 8)
+_ONE_OF_SO_MANY = 1 << 10  # elements, where few change
+# Of more elements than so few, so large a share differs from each other.
+_FEW = 3
+_MOSTLY = 0.75
 
 
 def permute(values: Words, generator: np.random.Generator) -> Words:
-    """Return the values in other places; where most are alike, those that are not stay near each other.
+    """Return the values in other places; those that are not in long runs of one value stay near each other.
 
     Else the few numbers of a large allocation would be lost among its zeros, and a kernel would read zeros.
     """
@@ -34,29 +40,72 @@ def permute(values: Words, generator: np.random.Generator) -> Words:
 
 def _find_moving(values: Words, generator: np.random.Generator) -> npt.NDArray[np.int64] | None:
     """Find the places whose values change places with each other; None: all."""
-    equal = values[1:] == values[:-1]
-    if np.count_nonzero(equal) < _MOSTLY * values.size:
+    in_run = _find_filling(values)
+    if in_run is None or in_run.all():
         return None
-    begins = np.concatenate(([0], np.flatnonzero(~equal) + 1))
-    lengths = np.diff(np.append(begins, values.size))
-    in_run = np.repeat(lengths >= _RUN, lengths)
     others, runs = np.flatnonzero(~in_run), np.flatnonzero(in_run)
     if others.size == 1 and others[0] == 0:
         return others  # a scalar in an allocation of its own: elsewhere nobody would read it
-    if others.size == 0 or others.size > (1 - _MOSTLY) * values.size or runs.size < _LEAST_OF_RUNS:
+    few = others.size // _OTHERS_FOR_ONE_OF_A_RUN if others.size > 1 else _FOR_A_SINGLE_ONE
+    return np.concatenate((others, generator.choice(runs, min(max(1, few), runs.size), replace=False)))
+
+
+def _find_filling(values: Words) -> npt.NDArray[np.bool_] | None:
+    """Mark the long runs of one value: of zeros if there are any, else of the longest run; None: no runs."""
+    equal = values[1:] == values[:-1]
+    if np.count_nonzero(equal) < _RUN - 1:
         return None
-    some = generator.choice(runs, max(_LEAST_OF_RUNS, others.size // _OTHERS_FOR_ONE_OF_A_RUN), replace=False)
-    return np.concatenate((others, some))
+    begins = np.concatenate(([0], np.flatnonzero(~equal) + 1))
+    lengths = np.diff(np.append(begins, values.size))
+    is_long = lengths >= _RUN
+    if not is_long.any():
+        return None
+    firsts = values[begins]
+    has_zeros = bool((is_long & (firsts == 0)).any())
+    filling = 0 if has_zeros else firsts[lengths.argmax()]
+    return np.repeat(is_long & (firsts == filling), lengths)
 
 
-def lower_scalar(values: Words, moved: Words, generator: np.random.Generator) -> bool:
-    """Make an integer smaller that stands alone at the start of an allocation; whether there is one.
+def is_scalar(values: Words) -> bool:
+    """Whether an element stands alone at the start of an allocation."""
+    return values.size > 0 and bool(values[0]) and not values[1:].any()
 
-    It may be a count or a length, and at least half of it is left: a larger one would lead out of memory.
-    ``values``: the captured ones.
+
+def are_distinct(values: Words) -> bool:
+    """Whether nearly all elements differ, long runs left out: as indices into places that are written."""
+    in_run = _find_filling(values)
+    others = values if in_run is None else values[~in_run]
+    return others.size > _FEW and np.unique(others).size > _MOSTLY * others.size
+
+
+def change_scalar(values: Words, moved: Words, generator: np.random.Generator) -> bool:
+    """Change an integer that stands alone at the start of an allocation; whether there is one.
+
+    It may be a count or a length, so it becomes smaller, and at least half of it is left: a larger one would
+    lead out of memory. ``values``: the captured ones.
     """
-    captured = int(values[0]) if values.size and not values[1:].any() else 0
-    if not 1 < captured < 1 << (8 * values.itemsize - 1):
+    captured = int(values[0]) if is_scalar(values) else 0
+    if not 0 < captured < 1 << (8 * values.itemsize - 1):
         return False
-    moved[0] = captured - int(generator.integers(1, captured // 2, endpoint=True))
+    if captured == 1:
+        moved[0] = generator.choice(_IN_PLACE_OF_ONE)
+    else:
+        moved[0] = captured - int(generator.integers(1, captured // 2, endpoint=True))
     return True
+
+
+def choose_few(values: Words, made: Words, generator: np.random.Generator, *, others: bool) -> Words:
+    """Return the values, of which a few are those that were made: one in each slab, and one of so many.
+
+    Of what was made, only what differs counts, and not in place of zeros if that leaves any: zeros may lie
+    behind the numbers. others: those that a call with the same generator leaves.
+    """
+    changed = values.copy()
+    able = np.flatnonzero((made != values) & (values != 0))
+    if not able.size:
+        able = np.flatnonzero(made != values)
+    few = 1 + values.size // _ONE_OF_SO_MANY
+    chosen = generator.choice(able, min(2 * few, able.size), replace=False)
+    places = chosen[few:] if others else chosen[:few]
+    changed[places] = made[places]
+    return changed

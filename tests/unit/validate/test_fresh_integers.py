@@ -14,7 +14,18 @@ def test_signed_integers_are_negated_and_others_are_not():
         made = make_each(np.arange(1, 1001, dtype=dtype), kind, Freshness.ANY)
         wanted = -made[Variety.ALL] if kind == "int32" else made[Variety.ALL]
         assert (made[Variety.MIRRORED] == wanted).all()
-        assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
+
+
+def test_integers_that_differ_only_change_places_in_one_state():
+    """A kernel that writes where indices lead writes each place once."""
+    values = np.zeros(1024, np.int32)
+    values[:300] = np.arange(300) * 7
+    made = fresh(values, "int32", Freshness.ANY, variety=Variety.ZEROS)
+    assert (np.sort(made) == np.sort(values)).all()
+    assert (made != values).sum() > 250
+    repeated = np.arange(1024, dtype=np.int32) % 16
+    both = make_each(repeated, "int32", Freshness.ANY)
+    assert (both[Variety.ZEROS] == both[Variety.ALL]).all()
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
@@ -86,3 +97,20 @@ def test_short_integers_that_hold_brain_floats_change_as_floats():
 def test_integers_in_distribution_stay_captured_ones(variety):
     values = np.arange(1, 1001, dtype=np.int32)
     assert sorted(fresh(values, "int32", Freshness.IN_DISTRIBUTION, variety=variety)) == list(values)
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint64"])
+def test_a_one_in_an_allocation_of_its_own_becomes_more_and_zero(kind):
+    """It may be a flag, a count or bits."""
+    values = np.zeros(4096 // np.dtype(kind).itemsize, kind)
+    values[0] = 1
+    made = [fresh(values, kind, Freshness.ANY, seed=seed) for seed in range(64)]
+    assert {int(each[0]) for each in made} == set(range(2, 8))
+    assert not any(each[1:].any() for each in made)
+    assert not fresh(values, kind, Freshness.ANY, variety=Variety.SIGNS).any()
+
+
+def test_a_flag_in_an_allocation_of_its_own_is_the_other_in_one_state():
+    values = np.zeros(4096, np.uint8)
+    values[0] = 1
+    assert not fresh(values, "uint8", Freshness.ANY, variety=Variety.SIGNS).any()

@@ -67,6 +67,20 @@ def test_a_small_input_in_a_large_allocation_is_not_lost_among_its_zeros(freshne
         assert (made[4096 : 4096 + 256] != values[4096 : 4096 + 256]).mean() > 0.9
 
 
+@pytest.mark.parametrize("count", [8, 64, 128, 300, 512])
+@pytest.mark.parametrize("value", [1, None])
+def test_numbers_at_the_start_of_a_page_stay_numbers(count, value):
+    """An allocation has at least 4 KiB: weights of a new model are ones, with zeros behind them."""
+    values = np.zeros(1024, np.float32)
+    values[:count] = value or np.random.default_rng(0).normal(size=count)
+    for seed in range(20):
+        for freshness in (Freshness.ANY, Freshness.IN_DISTRIBUTION):
+            assert (fresh(values, "fp32", freshness, seed)[:count] != 0).mean() >= 0.6
+        few = fresh(values, "fp32", Freshness.ANY, seed, variety=Variety.FEW)
+        assert (few[:count] != values[:count]).any()
+        assert not few[count:].any()
+
+
 @pytest.mark.parametrize("freshness", [Freshness.ANY, Freshness.IN_DISTRIBUTION])
 def test_a_mask_of_long_runs_changes_in_both(freshness):
     mask = np.zeros(1024, np.int32)
