@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 _RUN = 64
 _OTHERS_FOR_ONE_OF_A_RUN = 4
 _FOR_A_SINGLE_ONE = 16
-# A captured 1 becomes one of these: a larger count would lead out of memory.
-_IN_PLACE_OF_ONE = range(2, 8)
+# A captured 1 becomes one of these, and in another state what the other bits give: it may be a count, and a
+# larger one would lead out of memory, or flags, and each of three bits is set in one of the two states.
+_IN_PLACE_OF_ONE = range(2, 6)
+_BITS = 7
 _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 # Of more elements than so few, so large a share differs from each other.
 _FEW = 3
@@ -101,6 +103,9 @@ def choose_few(values: Words, made: Words, generator: np.random.Generator, *, ot
     behind the numbers. others: those that a call with the same generator leaves.
     """
     changed = values.copy()
+    if others and is_scalar(values) and values[0] == 1 != made[0]:
+        changed[0] = made[0] ^ values.dtype.type(_BITS)
+        return changed
     able = np.flatnonzero((made != values) & (values != 0))
     if not able.size:
         able = np.flatnonzero(made != values)

@@ -104,9 +104,12 @@ def test_a_one_in_an_allocation_of_its_own_becomes_more_and_zero(kind):
     """It may be a flag, a count or bits."""
     values = np.zeros(4096 // np.dtype(kind).itemsize, kind)
     values[0] = 1
-    made = [fresh(values, kind, Freshness.ANY, seed=seed) for seed in range(64)]
-    assert {int(each[0]) for each in made} == set(range(2, 8))
-    assert not any(each[1:].any() for each in made)
+    for variety in (Variety.ALL, Variety.FEW, Variety.FEW_OTHERS):
+        made = [fresh(values, kind, Freshness.ANY, seed=seed, variety=variety) for seed in range(64)]
+        assert {int(each[0]) for each in made} == set(range(2, 6))
+        assert not any(each[1:].any() for each in made)
+    first = fresh(values, kind, Freshness.ANY)[0]
+    assert first + fresh(values, kind, Freshness.ANY, variety=Variety.FEW_OTHERS)[0] == 0b111
     assert not fresh(values, kind, Freshness.ANY, variety=Variety.SIGNS).any()
 
 
