@@ -16,7 +16,15 @@ import numpy as np
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
-from kerncap_stages.validate.perturb.moving import are_distinct, change_scalar, choose_few, is_scalar, permute
+from kerncap_stages.validate.perturb.moving import (
+    change_scalar,
+    choose_few,
+    exchange_few,
+    is_scalar,
+    look_like_places,
+    permute,
+    permute_places,
+)
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
 if TYPE_CHECKING:
@@ -50,8 +58,8 @@ class Freshness(StrEnum):
     """How far values change."""
 
     # As IN_DISTRIBUTION; besides, half of the floats change their sign. Of eight integers one becomes any
-    # number, one gets another highest bit, and one becomes zero; flags in bytes stay 0 or 1. Floats that are
-    # all zero become any below 1.
+    # number, one gets another highest bit, and one becomes zero; flags in bytes stay 0 or 1, and what may be
+    # places in an output only changes places. Floats that are all zero become any below 1.
     ANY = "any"
     # Numbers change places. Floats change by an eighth at most, and are never larger than the largest
     # captured one.
@@ -76,8 +84,7 @@ class Variety(StrEnum):
     # ALL with other signs: each number of ANY has the opposite sign, of other floats half of them do.
     MIRRORED = "mirrored"
     # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
-    # floats that are not of ANY, those change their sign that do not in MIRRORED. Integers of ANY that are
-    # different from each other only change places: no two become the same, as of indices into an output.
+    # floats that are not of ANY, those change their sign that do not in MIRRORED.
     ZEROS = "zeros"
 
 
@@ -155,20 +162,22 @@ class FreshValues:
                 free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
             values = elements[free]
             # Of each slab's own, as slabs come in any order; and a variety's own, if ALL is known or not.
+            are_places = is_any and kind in INTEGER_TYPES and look_like_places(values)
             if variety is Variety.SIGNS:
                 made = values
+            elif known is None and are_places:
+                made = permute_places(values, np.random.Generator(np.random.PCG64([seed, low])))
             elif known is None:
                 made = make(values, kind, freshness, np.random.Generator(np.random.PCG64([seed, low])))
             else:
                 made = known[low:high].view(word)[free]
-            if variety is Variety.ZEROS and is_any and kind in INTEGER_TYPES and are_distinct(values):
-                made = permute(values, np.random.Generator(np.random.PCG64([seed, low, 2])))
             generator = np.random.Generator(np.random.PCG64([seed, low, 1]))
             if variety in (Variety.FEW, Variety.FEW_OTHERS):
-                made = choose_few(values, made, generator, others=variety is Variety.FEW_OTHERS)
+                choose = exchange_few if are_places else choose_few
+                made = choose(values, made, generator, others=variety is Variety.FEW_OTHERS)
             elif variety is Variety.SIGNS:
                 made = _flip_signs(values, kind, freshness, generator)
-            elif changes_signs:
+            elif changes_signs and not are_places:
                 made = _change_signs(values, made, kind, freshness, generator, variety)
             elements[free] = made
 

@@ -25,6 +25,7 @@ _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 # Of more elements than so few, so large a share differs from each other.
 _FEW = 3
 _MOSTLY = 0.75
+_SMALL = 4  # places for each
 
 
 def permute(values: Words, generator: np.random.Generator) -> Words:
@@ -73,11 +74,24 @@ def is_scalar(values: Words) -> bool:
     return values.size > 0 and bool(values[0]) and not values[1:].any()
 
 
-def are_distinct(values: Words) -> bool:
-    """Whether nearly all elements differ, long runs left out: as indices into places that are written."""
+def permute_places(values: Words, generator: np.random.Generator) -> Words:
+    """Return the values in other places, but long runs of one value, so that no two become the same."""
+    in_run = _find_filling(values)
+    moved = values.copy()
+    others = np.arange(values.size) if in_run is None else np.flatnonzero(~in_run)
+    moved[others] = generator.permutation(values[others])
+    return moved
+
+
+def look_like_places(values: Words) -> bool:
+    """Whether integers may be places in an output: nearly all are small and differ, long runs left out.
+
+    If two became the same, two work-items would write one place, and the last one would win.
+    """
     in_run = _find_filling(values)
     others = values if in_run is None else values[~in_run]
-    return others.size > _FEW and np.unique(others).size > _MOSTLY * others.size
+    small = np.unique(others[others < _SMALL * others.size])
+    return others.size > _FEW and small.size > _MOSTLY * others.size
 
 
 def change_scalar(values: Words, moved: Words, generator: np.random.Generator) -> bool:
@@ -113,4 +127,18 @@ def choose_few(values: Words, made: Words, generator: np.random.Generator, *, ot
     chosen = generator.choice(able, min(2 * few, able.size), replace=False)
     places = chosen[few:] if others else chosen[:few]
     changed[places] = made[places]
+    return changed
+
+
+def exchange_few(values: Words, made: Words, generator: np.random.Generator, *, others: bool) -> Words:
+    """Return the values, of which a few have changed places: twice as many as ``choose_few`` changes.
+
+    made: other places of all.
+    """
+    changed = values.copy()
+    able = np.flatnonzero(made != values)
+    few = 2 * (1 + values.size // _ONE_OF_SO_MANY)
+    chosen = generator.choice(able, min(2 * few, able.size), replace=False)
+    places = chosen[few:] if others else chosen[:few]
+    changed[places] = values[np.roll(places, 1)]
     return changed

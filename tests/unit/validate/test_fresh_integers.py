@@ -11,21 +11,21 @@ from kerncap_stages.validate.perturb.fresh import Freshness, Variety
 
 def test_signed_integers_are_negated_and_others_are_not():
     for kind, dtype in (("int32", np.int32), ("uint32", np.uint32)):
-        made = make_each(np.arange(1, 1001, dtype=dtype), kind, Freshness.ANY)
+        made = make_each(np.arange(1, 1001, dtype=dtype) * 9, kind, Freshness.ANY)
         wanted = -made[Variety.ALL] if kind == "int32" else made[Variety.ALL]
         assert (made[Variety.MIRRORED] == wanted).all()
+        assert (made[Variety.ZEROS] == made[Variety.ALL]).all()
 
 
-def test_integers_that_differ_only_change_places_in_one_state():
-    """A kernel that writes where indices lead writes each place once."""
+@pytest.mark.parametrize("variety", [variety for variety in Variety if variety is not Variety.SIGNS])
+def test_integers_that_may_be_places_in_an_output_only_change_places(variety):
+    """Each place is written once, then as before."""
     values = np.zeros(1024, np.int32)
-    values[:300] = np.arange(300) * 7
-    made = fresh(values, "int32", Freshness.ANY, variety=Variety.ZEROS)
+    values[:300] = np.arange(300) * 7 % 300
+    made = fresh(values, "int32", Freshness.ANY, variety=variety)
     assert (np.sort(made) == np.sort(values)).all()
-    assert (made != values).sum() > 250
-    repeated = np.arange(1024, dtype=np.int32) % 16
-    both = make_each(repeated, "int32", Freshness.ANY)
-    assert (both[Variety.ZEROS] == both[Variety.ALL]).all()
+    moved = (made != values).sum()
+    assert (2 <= moved <= 4) if variety in (Variety.FEW, Variety.FEW_OTHERS) else moved > 250
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])

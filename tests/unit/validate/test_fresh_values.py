@@ -104,7 +104,7 @@ def test_indices_stay_indices_in_distribution():
 
 
 def test_integers_without_bounds_get_high_bits_and_other_signs():
-    values = np.arange(1, 1001, dtype=np.int32)
+    values = np.arange(1, 1001, dtype=np.int32) * 9
     made = fresh(values, "int32", Freshness.ANY)
     assert 0.1 < (made < 0).mean() < 0.3
     assert (np.abs(made.astype(np.int64)) > 1 << 16).mean() > 0.15
@@ -245,11 +245,11 @@ def test_small_integers_are_known_by_their_values(values, kind):
 
 
 def test_words_that_look_like_small_integers_change_as_integers():
-    values = np.arange(1, 5001, dtype=np.int32)
+    values = np.arange(1, 5001, dtype=np.int32) % 100
     made = fresh(values, None, Freshness.ANY)
     assert 0.15 < (np.abs(made.astype(np.int64)) > 1 << 20).mean() < 0.35
     assert (fresh(values, None, Freshness.ANY, variety=Variety.SIGNS) < 0).all()
-    assert sorted(fresh(values, None, Freshness.IN_DISTRIBUTION)) == list(values)
+    assert sorted(fresh(values, None, Freshness.IN_DISTRIBUTION)) == sorted(values)
 
 
 def test_records_of_unknown_types_stay_near():
