@@ -175,6 +175,23 @@ def find_first_address(data: bytes) -> int:
         return _find_first_address(ELFFile(io.BytesIO(data)))
 
 
+def read_initial(data: bytes, offset_bytes: int, size_bytes: int) -> bytes | None:
+    """Return what the file gives a piece of memory, at an offset from the load address, before it is linked.
+
+    None if the file does not load all of it. Raises ArtifactError if the bytes are not an ELF file.
+    """
+    with convert_elf_errors(hint="capture the kernel again"):
+        elf = ELFFile(io.BytesIO(data))
+        begin = _find_first_address(elf) + offset_bytes
+        for segment in elf.iter_segments("PT_LOAD"):
+            at = begin - segment["p_vaddr"]
+            if at >= 0 and at + size_bytes <= segment["p_memsz"]:
+                first = segment["p_offset"] + min(at, segment["p_filesz"])
+                held = data[first : segment["p_offset"] + min(at + size_bytes, segment["p_filesz"])]
+                return held + bytes(size_bytes - len(held))
+    return None
+
+
 def _find_first_address(elf: ELFFile) -> int:
     return min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
 

@@ -156,11 +156,12 @@ class Baselines:
         run = self._replayer.run(start, None)
         before = start.pre_states
         changed = {base: post for base, post in run.outputs.items() if post != before.get(base)}
+        perturbed = start.perturbed_states
         region = start.trials[0].region.base_address if len(start.trials) == 1 else None
         return BaselineReplay(
             key=key,
             changed_region=region,
-            pre=None if region is None else KeptRef.to(before[region].digest),
+            pre=None if region is None else KeptRef.to(perturbed[region].digest),
             outcome=run.outcome,
             explanation=run.explanation,
             outputs=tuple(
@@ -173,7 +174,7 @@ class Baselines:
         if len(start.trials) != 1:
             return None
         base = start.trials[0].region.base_address
-        where = (base, start.pre_states[base])
+        where = (base, start.perturbed_states[base])
         return next((each for each in self.kept if (each.changed_region, each.pre_state) == where), None)
 
     def _make_trial_key(self, *trials: Trial) -> Digest:

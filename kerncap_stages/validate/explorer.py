@@ -18,6 +18,7 @@ from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_
 from kerncap_stages.validate.perturb.states import EVERYWHERE, LIGHT_PAIRS, MAX_BYTES, Perturbation
 from kerncap_stages.validate.perturb.trials import Trials
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.variables import cut_variable, find_input_variables, name_variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.source import Source
     from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.store import Store
-    from kerncap_stages.validate.arguments import Pointer
+    from kerncap_stages.validate.arguments import Pointer, Span
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.request import JudgeSettings
     from kerncap_stages.validate.speculation import Speculation
@@ -65,10 +67,11 @@ class Explorer:
         replays: Speculation | None = None,
         seed: int | None = None,
         limits: Limits | None = None,
+        source: Source | None = None,
     ) -> None:
         """``arguments``: those that are pointers. ``replays`` begins replays before somebody asks for them.
 
-        seed: of fresh values; None: there are none.
+        seed: of fresh values; None: there are none. source: tells types of module variables.
         """
         self._store = store
         self._capture = capture
@@ -78,6 +81,7 @@ class Explorer:
         self._replays = replays
         self._seed = seed
         self._limits = limits or Limits()
+        self._source = source
         self.trials = Trials(
             store,
             capture,
@@ -102,7 +106,8 @@ class Explorer:
     def inputs(self) -> tuple[list[Region], list[Region]]:
         """The regions that arguments and variables lead to: those that get fresh values, and the rest.
 
-        The smallest come first: the largest are mostly weights.
+        The smallest come first: the largest are mostly weights. Last come the module variables that the
+        program has set, and the kernel only reads. A reference does not know them, so they stay then.
         """
         left_out = {region.base_address for region in self.reach.unreached}
         left_out |= find_runtime_regions(self._capture)
@@ -112,7 +117,28 @@ class Explorer:
             if region.kind is not MemoryKind.CODE_OBJECT and region.base_address not in left_out
         ]
         regions.sort(key=lambda region: (region.size_bytes, region.base_address))
-        return _split_at(regions, self._limits.fresh_bytes)
+        variables = self._variables if self._settings.reference is None else []
+        return _split_at([*regions, *variables], self._limits.fresh_bytes)
+
+    @property
+    def kept_variables(self) -> list[Region]:
+        """The module variables that keep their captured values because of a reference."""
+        return [] if self._settings.reference is None else self._variables
+
+    @cached_property
+    def _variables(self) -> list[Region]:
+        return find_input_variables(self._store, self._capture)
+
+    def find_input_parts(self, region: Region) -> tuple[Span, ...]:
+        """Cut an input into parts whose elements have one type."""
+        if region not in self._variables:
+            return self.trials.find_parts(region)
+        if region.pre is None:
+            raise ValueError("the variable has no pre-state")
+        name = name_variable(self._capture, region.base_address)
+        files = () if self._source is None else self._source.files
+        texts = (self._store.get(file.payload.digest) for file in files)
+        return cut_variable(name, self._store.read_memory(region.pre.digest), texts)
 
     @cached_property
     def fresh(self) -> FreshInputs:
@@ -121,7 +147,7 @@ class Explorer:
         beside = None
         if sum(region.size_bytes for region in (*inputs, *unreached)) <= MAX_CHANGED_BYTES:
             beside = next(self.trials.make_joint(unreached), None)
-        parts = [(region, self.trials.find_parts(region)) for region in inputs]
+        parts = [(region, self.find_input_parts(region)) for region in inputs]
         return FreshInputs(
             self._baselines,
             parts,

@@ -113,7 +113,7 @@ class FreshInputs:
         count once.
         """
         if start.key not in self._others:
-            states = start.pre_states
+            states = start.perturbed_states
             captured = tuple(trial.region.pre for trial in start.trials if trial.is_fresh)
             found: dict[tuple[object, ...], Start | None] = {captured: None, _name(start): None}
             choices = [
@@ -320,7 +320,7 @@ class FreshInputs:
         start = self._make_start(levels, with_unreached=with_unreached)
         if start.key in self._failed_starts:
             return None
-        if all(start.pre_states[region.base_address] == region.pre for region, _ in self._inputs):
+        if all(start.perturbed_states[region.base_address] == region.pre for region, _ in self._inputs):
             return None
         found = self._baselines.run_once(start)
         if found.completed:
@@ -343,5 +343,5 @@ class FreshInputs:
 
 def _name(start: Start) -> tuple[object, ...]:
     """Name the contents of the regions that get fresh values."""
-    states = start.pre_states
+    states = start.perturbed_states
     return tuple(states[trial.region.base_address] for trial in start.trials if trial.is_fresh)

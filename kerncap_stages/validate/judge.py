@@ -103,7 +103,9 @@ class Judge:
         self._captured = Start(store, capture)
         arguments = find_pointers(store, capture, source)
         self._seed = settings.choose_seed()
-        self._explorer = Explorer(store, capture, settings, baselines, arguments, replays, self._seed, limits)
+        self._explorer = Explorer(
+            *(store, capture, settings, baselines, arguments, replays, self._seed, limits, source)
+        )
         self._comparison = Comparison(store, capture, self._explorer, arguments)
         order = self._seed if capture.device.software else None
         self._own = OwnDifferences(store, capture, baselines, replays, order)
@@ -260,10 +262,11 @@ class Judge:
         kept = [
             each
             for each in inputs
-            if baseline.start.pre_states[each.base_address] == each.pre
+            if baseline.start.perturbed_states[each.base_address] == each.pre
             and each.base_address not in baseline.changed
         ]
-        judgement = judgement.note(*explain_kept(self._explorer.trials.find_parts(region) for region in kept))
+        kept += self._explorer.kept_variables
+        judgement = judgement.note(*explain_kept(map(self._explorer.find_input_parts, kept)))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
         if judgement.passed:

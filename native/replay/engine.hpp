@@ -158,7 +158,8 @@ class Engine {
   [[nodiscard]] core::Result<std::string> folder_of_state(std::uint64_t number) const;
   core::Result<void> repeat(Candidate& candidate);
   core::Result<void> run_states(Candidate& candidate);
-  core::Result<void> change(const State& state);
+  core::Result<void> change(Candidate& candidate, const State& state);
+  core::Result<void> change_variables(Candidate& candidate, const State& state);
   core::Result<void> run_guarded(Candidate& candidate);
   core::Result<bool> run_guarded_once(Candidate& candidate, Guarded& guarded);
   core::Result<void> look_outside();
@@ -180,6 +181,7 @@ class Engine {
   Unchanged m_unchanged;
   const Region m_code_place;              // its base is 0
   std::set<std::vector<const Memory*>> m_changed_to;  // by states that were run from
+  std::map<const Variable*, std::vector<std::byte>> m_varied;  // what states change, as captured
   // What the first timed run left, with which later ones are compared; and the states that runs left, by their names.
   std::optional<Repeats> m_first;
   const Candidate* m_judged = nullptr;

@@ -43,7 +43,7 @@ Result<void> Engine::run_guarded(Candidate& candidate) {
     for (const State::Change& change : state.changes) changes.emplace_back(change.region, change.memory);
     if (!state.guarded || m_outcome.states < m_plan.states.size() || !done.insert(std::move(changes)).second) continue;
     if (Result<void> restored = m_driver.restore_saved(); !restored) return restored;
-    if (Result<void> changed = change(state); !changed) return changed;
+    if (Result<void> changed = change(candidate, state); !changed) return changed;
     if (Result<void> back = m_own->put_back(); !back) return back;
     m_is_fresh = true;
     Guarded& guarded = m_outcome.guarded.emplace_back();

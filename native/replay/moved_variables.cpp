@@ -69,7 +69,7 @@ Result<void> MovedVariables::bind(const Contents& captured, const Contents& init
     if (!own || *own == variable.address) continue;
     const bool is_fixed = m_is_linked && (m_is_variant ? m_plan.variant_fixed : m_plan.fixed).contains(variable.name);
     const bool has_original = !is_fixed && m_plan.region_at(variable.address) != nullptr;
-    Moved moved{&variable, is_fixed ? variable.address : *own, has_original, found->second, found->second, {}};
+    Moved moved{&variable, is_fixed ? variable.address : *own, has_original, found->second, found->second, {}, false, {}, {}};
     const auto first = initial.find(&variable);
     const bool untouched = first != initial.end() && first->second == found->second;
     if (untouched && !m_plan.is_written(variable)) {
@@ -79,10 +79,22 @@ Result<void> MovedVariables::bind(const Contents& captured, const Contents& init
     }
     functions.bring_here(moved.original);
     functions.bring_here(moved.start);
+    moved.bound_original = moved.original;
+    moved.bound_start = moved.start;
     // What is restored anyway need not be written once more.
     if (!is_fixed || moved.start != moved.original) m_moved.push_back(std::move(moved));
   }
   return {};
+}
+
+void MovedVariables::choose(const Variable& variable, std::span<const std::byte> held, const StoredFunctions& functions) {
+  for (Moved& moved : m_moved) {
+    if (moved.captured != &variable) continue;
+    moved.original.assign(held.begin(), held.end());
+    functions.bring_here(moved.original);
+    const bool is_as_captured = moved.original == moved.bound_original;
+    moved.start = is_as_captured ? moved.bound_start : moved.original;
+  }
 }
 
 Result<void> MovedVariables::restore() {

@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class MovedVariables {
   // neither the program nor the captured kernel ever changed keeps the value that this code object gives it. `functions`:
   // what stored addresses of functions become.
   core::Result<void> bind(const Contents& captured, const Contents& initial, const StoredFunctions& functions);
+  // From now on, runs start with this in a variable; with what it held when it was captured, as bind() found.
+  void choose(const Variable& variable, std::span<const std::byte> held, const StoredFunctions& functions);
   // Before each run.
   core::Result<void> restore();
   // After the last run: brings both places of each variable together. Fails when both were written.
@@ -54,6 +57,8 @@ class MovedVariables {
     std::vector<std::byte> start;         // here, before the run
     std::vector<std::byte> state;         // after it
     bool was_written = false;
+    std::vector<std::byte> bound_original;  // as bind() found
+    std::vector<std::byte> bound_start;
   };
   // Where this code object has a variable, if it does.
   core::Result<std::optional<std::uint64_t>> place_here(const Variable& variable, const Contents& captured);

@@ -171,9 +171,9 @@ class Parser {
   Memory* m_memory = nullptr;
 };
 
-// What is put back between runs, in chunks like the captured ones.
+// What is put back between runs, in chunks like the captured ones. Of the kernel's own code only its variables change.
 bool can_change(const Region& region, const Memory& memory) {
-  return region.pre != nullptr && !region.own_code && (region.flags & k_flag_read_only) == 0 &&
+  return region.pre != nullptr && (region.flags & k_flag_read_only) == 0 &&
          memory.bytes == region.bytes && memory.chunk_bytes == region.pre->chunk_bytes;
 }
 

@@ -25,7 +25,8 @@
 //             | "state" ["guarded"]                   another state to run from, in the same process, behind the captured one;
 //                                                   guarded: also in guarded runs
 //             | "order" seed                          in which the device takes waves from the last "state", where it lets us
-//             | "change" region memory                what a region holds in the last "state"; the others are as captured
+//             | "change" region memory                what a region holds in the last "state"; the others are as captured. Of
+//                                                   the kernel's own code object this counts for variables alone
 //             | "guard"                               further runs, in which memory may not be written: guard.hpp
 //             | "open" address bytes                  what may be written in these, beside what the captured kernel changed
 //             | "variable" address bytes pre post name  pre, post: - where it is a part of a region only

@@ -1,5 +1,7 @@
 // Runs from further states, behind the captured one and in the same process: what code keeps from an earlier run is wrong
 // for another state.
+#include <cstddef>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,7 @@ Result<void> Engine::run_states(Candidate& candidate) {
   for (const State& state : m_plan.states) {
     m_progress.tell("state", m_outcome.states, m_plan.states.size());
     if (Result<void> restored = m_driver.restore_saved(); !restored) return restored;
-    if (Result<void> changed = change(state); !changed) return changed;
+    if (Result<void> changed = change(candidate, state); !changed) return changed;
     // What a repeat is compared with takes the same place on the device.
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered;
     m_is_fresh = true;
@@ -34,14 +36,17 @@ Result<void> Engine::run_states(Candidate& candidate) {
     Result<void> dumped = m_options.changes_only ? dump_changes(candidate, folder, &state) : dump(candidate, folder);
     if (!dumped) return dumped;
   }
+  // Guarded runs follow, from the captured state first.
+  if (Result<void> back = change_variables(candidate, {}); !back) return back;
   return m_plan.states.empty() ? Result<void>() : look_outside();
 }
 
-Result<void> Engine::change(const State& state) {
+Result<void> Engine::change(Candidate& candidate, const State& state) {
   std::vector<ChunkJob> jobs;
   std::vector<const Memory*> memories;
   for (const State::Change& change : state.changes) {
     const Memory& before = *m_plan.regions[change.region].pre;
+    if (m_plan.regions[change.region].own_code) continue;
     memories.push_back(change.memory);
     for (std::size_t i = 0; i < before.chunks.size(); ++i) {
       if (change.memory->chunks[i] != before.chunks[i]) jobs.push_back({change.memory, i, change.region});
@@ -56,7 +61,44 @@ Result<void> Engine::change(const State& state) {
     if (m_functions.wanted()) m_functions.bring_here(here);
     return m_driver.write(region, region.base + job.offset(), here);
   };
-  return for_each_chunk(m_store, jobs, write, is_new);
+  if (Result<void> changed = for_each_chunk(m_store, jobs, write, is_new); !changed) return changed;
+  return change_variables(candidate, state);
+}
+
+// Variables of the code object, where they were and where this candidate has them; its instructions stay. What an earlier
+// state changed is as captured again, unless this one changes it.
+Result<void> Engine::change_variables(Candidate& candidate, const State& state) {
+  std::map<const Variable*, std::vector<std::byte>> wanted;
+  const auto find = [&](const Region& region, const Memory& memory) -> Result<void> {
+    const Result<std::vector<std::byte>> now = read_memory(*m_store, memory);
+    if (!now) return now.error();
+    const Result<std::vector<std::byte>> captured = read_memory(*m_store, *region.pre);
+    if (!captured) return captured.error();
+    for (const Variable& variable : m_plan.variables) {
+      if (variable.address < region.base || variable.address + variable.bytes > region.end()) continue;
+      const auto at = static_cast<std::ptrdiff_t>(variable.address - region.base);
+      const auto slice = [&](const std::vector<std::byte>& all) {
+        return std::vector(all.begin() + at, all.begin() + at + static_cast<std::ptrdiff_t>(variable.bytes));
+      };
+      std::vector<std::byte> held = slice(now.value());
+      if (held != slice(captured.value())) m_varied.emplace(&variable, slice(captured.value()));
+      if (m_varied.contains(&variable)) wanted[&variable] = std::move(held);
+    }
+    return {};
+  };
+  for (const State::Change& change : state.changes) {
+    const Region& region = m_plan.regions[change.region];
+    if (!region.own_code) continue;
+    if (Result<void> found = find(region, *change.memory); !found) return found;
+  }
+  for (auto& [variable, captured] : m_varied) {
+    const auto found = wanted.find(variable);
+    const std::vector<std::byte>& held = found == wanted.end() ? captured : found->second;
+    const Region* region = m_plan.region_at(variable->address);
+    if (Result<void> written = m_driver.write(*region, variable->address, held); !written) return written;
+    candidate.variables->choose(*variable, held, m_functions);
+  }
+  return {};
 }
 
 }  // namespace kerncap::replay

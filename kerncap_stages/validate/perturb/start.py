@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.code_object import list_writable_data
+from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.validate.perturb.address_ranges import find_captured_ranges
@@ -15,7 +16,9 @@ from kerncap_stages.validate.perturb.states import name_fresh_values, perturb, p
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kerncap_stages.digest import MemoryRef
+    import numpy as np
+    import numpy.typing as npt
+
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import ModuleVariable, Region
     from kerncap_stages.store import Store, Transaction
@@ -79,10 +82,10 @@ class Start:
     def capture(self) -> Capture:
         """The capture with the pre-states of this start."""
         with self._lock:
-            return self._capture
+            return self._made[0]
 
     @cached_property
-    def _capture(self) -> Capture:
+    def _made(self) -> tuple[Capture, Mapping[int, MemoryRef]]:
         made = self._captured
         found = dict(self._known)
         lacking = [trial for trial in self.trials if trial.region.base_address not in found]
@@ -92,9 +95,14 @@ class Start:
                 for trial in lacking:
                     found[trial.region.base_address] = self._perturb(transaction, trial)
                 transaction.publish_objects()
+        variables: list[tuple[Region, MemoryRef]] = []
         for trial in self.trials:
-            made = replace_pre_state(made, trial.region, found[trial.region.base_address])
-        return made
+            pre = found[trial.region.base_address]
+            if is_region(self._captured, trial.region):
+                made = replace_pre_state(made, trial.region, pre)
+            else:
+                variables.append((trial.region, pre))
+        return replace_variables(self._store, made, variables), found
 
     def _perturb(self, transaction: Transaction, trial: Trial) -> MemoryRef:
         variables = (
@@ -110,23 +118,35 @@ class Start:
     def changes(self) -> dict[int, MemoryRef] | None:
         """The states of the perturbed regions; None if a replay cannot change them between its runs.
 
-        Those are code objects, module variables, which a variant has elsewhere, memory that the program could
-        not write, and so much memory that a process of its own is faster.
+        Those are code objects, module variables that are regions, which a variant has elsewhere, memory that
+        the program could not write, and so much memory that a process of its own is faster. Of a code object
+        a replay changes the variables in it, in a variant, too.
         """
-        regions = [trial.region for trial in self.trials]
-        if sum(region.size_bytes for region in regions) > MAX_CHANGED_BYTES:
+        if sum(trial.region.size_bytes for trial in self.trials) > MAX_CHANGED_BYTES:
             return None
-        for region in regions:
+        changed = set()
+        for region in (trial.region for trial in self.trials):
+            if not is_region(self._captured, region):
+                changed.add(find_around(self._captured, region).base_address)
+                continue
             is_fixed = region.kind is MemoryKind.CODE_OBJECT or region.read_only
             if is_fixed or any(_find_variables_at(self._captured, region)):
                 return None
+            changed.add(region.base_address)
         states = self.pre_states
-        return {region.base_address: states[region.base_address] for region in regions}
+        return {base: states[base] for base in sorted(changed)}
 
     @property
     def pre_states(self) -> dict[int, MemoryRef]:
         """The memory of each region at the start, by base address."""
         return {region.base_address: region.pre for region in self.capture.regions if region.pre is not None}
+
+    @property
+    def perturbed_states(self) -> dict[int, MemoryRef]:
+        """The memory of what was perturbed, also of variables that are parts of regions, by base address."""
+        bases = [trial.region.base_address for trial in self.trials]
+        with self._lock:
+            return {base: self._made[1][base] for base in bases}
 
 
 def make_fresh_starts(store: Store, captured: Capture, choices: Sequence[Sequence[Trial]]) -> list[Start]:
@@ -183,14 +203,53 @@ def _find_variables_at(capture: Capture, region: Region) -> Iterator[ModuleVaria
 
 
 def replace_pre_state(capture: Capture, region: Region, pre: MemoryRef) -> Capture:
-    """Return the capture with another pre-state of one region, and of a variable in it."""
+    """Return the capture with another pre-state of one region, or variable, and of a variable that is it."""
     same = {variable.symbol for variable in _find_variables_at(capture, region)}
     variables = tuple(
         each.model_copy(update={"pre": pre}) if each.symbol in same else each
         for each in capture.module_variables
     )
     regions = tuple(
-        each.model_copy(update={"pre": pre}) if each.base_address == region.base_address else each
+        each.model_copy(update={"pre": pre})
+        if (each.base_address, each.size_bytes) == (region.base_address, region.size_bytes)
+        else each
         for each in capture.regions
     )
     return capture.model_copy(update={"regions": regions, "module_variables": variables})
+
+
+def is_region(capture: Capture, region: Region) -> bool:
+    """Whether it is a whole region of the capture, and not a module variable in one."""
+    where = (region.base_address, region.size_bytes)
+    return any((each.base_address, each.size_bytes) == where for each in capture.regions)
+
+
+def find_around(capture: Capture, variable: Region) -> Region:
+    """Return the region that a module variable is a part of."""
+    return next(each for each in capture.regions if each.contains(variable.base_address))
+
+
+def replace_variables(
+    store: Store, capture: Capture, variables: Sequence[tuple[Region, MemoryRef]]
+) -> Capture:
+    """Return the capture with other pre-states of module variables, which are parts of regions."""
+    contents: dict[int, tuple[Region, npt.NDArray[np.uint8]]] = {}
+    for variable, pre in variables:
+        around = find_around(capture, variable)
+        if around.pre is None:
+            raise ValueError("the region has no pre-state")
+        if around.base_address not in contents:
+            contents[around.base_address] = (around, store.read_memory(around.pre.digest))
+        at = variable.base_address - around.base_address
+        contents[around.base_address][1][at : at + variable.size_bytes] = store.read_memory(pre.digest)
+        capture = replace_pre_state(capture, variable, pre)
+    if contents:
+        with store.begin_transaction() as transaction:
+            made = [
+                (around, MemoryRef.to(transaction.put_memory(content)))
+                for around, content in contents.values()
+            ]
+            transaction.publish_objects()
+        for around, pre in made:
+            capture = replace_pre_state(capture, around, pre)
+    return capture
