@@ -9,6 +9,7 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.compare.free_order import find_free_orders, has_same_elements
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
 from kerncap_stages.validate.compare.scaled_bounds import (
     find_closeness,
@@ -25,6 +26,7 @@ from kerncap_stages.validate.judgement import (
     WRITES_ELSEWHERE,
     Judgement,
     PartVerdict,
+    explain_own,
 )
 from kerncap_stages.validate.perturb.expectation import leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
@@ -86,9 +88,12 @@ class Comparison:
             for part in self._find_parts(wanted, region, states):
                 if (base, part.start) not in wanted.nondeterministic:
                     bounds = self._choose_bounds(wanted, region, expected, part)
-                    found = self._compare_part(region, states, part, bounds)
+                    both = self._read(part, expected, states.actual)
+                    is_right = wanted.is_reordered(base, part, both, bounds)
+                    seen = replace(states, actual=expected) if is_right else states
+                    found = self._compare_part(region, seen, part, bounds)
                     if wanted.guesses and found.passed and (base, part.start) not in wanted.own:
-                        found = self._find_small(region, states, part, found)
+                        found = self._find_small(region, seen, part, found)
                     verdict = PartVerdict(region, part, found, wanted.perturbed_base, wanted.start.fresh_name)
                     if not found.difference.passed:
                         verdict = replace(verdict, rounding=self._find_rounding(states, part))
@@ -111,22 +116,23 @@ class Comparison:
         compared = self.judge_outputs(judgement, wanted, run)
         if compared.passed or not judgement.passed:
             return compared, wanted
-        if not (wanted.start.is_fresh or self.may_round(wanted, run)):
+        if not (wanted.start.is_perturbed or self.may_be_own(wanted, run)):
             return compared, wanted
         allowed, own = wanted, sample(wanted.start)
         if own is not None:
-            # With fresh indices several threads may write to one element, in any order.
-            allowed = self.allow_own_differences(wanted, own, exclude=wanted.start.is_fresh)
+            # With other indices several threads may write to one element, or find a table full, in any order.
+            allowed = self.allow_own_differences(wanted, own, exclude=wanted.start.is_perturbed)
         rounds = wanted.start.is_fresh and wanted.bounds.is_exact
-        if rounds:
+        if rounds and not (allowed != wanted and self.judge_outputs(judgement, allowed, run).passed):
             # A variant may be exact for the captured values, as small integers are, and round others.
             allowed = replace(allowed, bounds=_ROUNDING, guesses=True)
         if allowed == wanted:
             return compared, wanted
         compared = self.judge_outputs(judgement, allowed, run)
         if compared.passed:
-            compared = compared.allow(allowed.own.values())
-            compared = compared.note(ROUNDS_OTHERWISE) if rounds else compared
+            own_order = explain_own(allowed, self._list_parts(allowed))
+            compared = compared.allow(allowed.own.values()).note(*own_order)
+            compared = compared.note(ROUNDS_OTHERWISE) if allowed.guesses else compared
         return compared, allowed
 
     def allow_own_differences(self, wanted: Expectation, baseline: Run, *, exclude: bool) -> Expectation:
@@ -137,6 +143,8 @@ class Comparison:
         that differ are not compared.
         """
         runs = (baseline.outputs, *baseline.differing)
+        free = find_free_orders(self._list_parts(wanted), wanted.expected, runs, self._read, alone=exclude)
+        wanted = replace(wanted, free=free)
         if wanted.bounds.is_exact:
             wanted = self._find_ranges(replace(wanted, own={}), runs)  # both are of the same runs
         own, failing = dict(wanted.own), set[tuple[int, int]]()
@@ -151,15 +159,18 @@ class Comparison:
                     failing.add(where)
         return leave_out(replace(wanted, own=own), failing, exclude=exclude)
 
-    def may_round(self, wanted: Expectation, run: Run) -> bool:
-        """Whether all that differs are floats, by what another order of operations may explain."""
-        if not wanted.bounds.is_exact:
-            return False
-        ranged = self._find_ranges(wanted, [run.outputs])
+    def may_be_own(self, wanted: Expectation, run: Run) -> bool:
+        """Whether all that differs are floats, by what another order of operations may explain, or places."""
+        ranged = self._find_ranges(wanted, [run.outputs]) if wanted.bounds.is_exact else wanted
         return all(
-            _is_within(found, self._find_rounding(states, part))
+            (wanted.bounds.is_exact and _is_within(found, self._find_rounding(states, part)))
+            or has_same_elements(part.element_type, *self._read(part, states.expected, states.actual))
             for _, states, part, found in self._find_failing(ranged, run.outputs)
         )
+
+    def _list_parts(self, wanted: Expectation) -> Iterator[tuple[Region, Span]]:
+        for region, _ in self._find_compared(wanted):
+            yield from ((region, part) for part in self._explorer.trials.find_parts(region))
 
     def _find_ranges(self, wanted: Expectation, runs: Sequence[Mapping[int, MemoryRef]]) -> Expectation:
         """Return what is wanted with the ranges in which runs differ as floats, in parts of unknown type."""
@@ -168,7 +179,8 @@ class Comparison:
             base = region.base_address
             others = {each[base] for each in runs if each.get(base, expected) != expected}
             for part in self._explorer.trials.find_parts(region) if others else ():
-                if part.element_type is None and region.pre is not None:
+                is_free = (base, part.start) in wanted.free
+                if part.element_type is None and region.pre is not None and not is_free:
                     before, after, *actuals = self._read(part, region.pre, expected, *others)
                     varying[base, part.start] = find_float_ranges(part, before, after, actuals)
         return replace(wanted, varying={where: ranges for where, ranges in varying.items() if ranges})
@@ -185,7 +197,8 @@ class Comparison:
             for part in self._find_parts(wanted, region, states):
                 bounds = self._choose_bounds(wanted, region, expected, part)
                 found = self._compare_part(region, states, part, bounds)
-                if not found.passed:
+                both = self._read(part, expected, actual)
+                if not (found.passed or wanted.is_reordered(region.base_address, part, both, bounds)):
                     yield region, states, part, found
 
     def _find_compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
@@ -325,13 +338,6 @@ class Comparison:
             self._store, self._capture, self._arguments, states.expected, states.actual, window
         )
         return [] if why is None else [why]
-
-
-def find_golden(capture: Capture) -> dict[int, MemoryRef] | None:
-    """Return the golden outputs by region; None if the capture has none."""
-    if not capture.has_post:
-        return None
-    return {each.base_address: each.post for each in capture.regions if each.post is not None}
 
 
 def _is_within(found: RegionDifference, limit: float) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import find_pointers
 from kerncap_stages.validate.compare.relocation import describe_relocation
-from kerncap_stages.validate.evidence import Comparison, find_golden
+from kerncap_stages.validate.evidence import Comparison
 from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
@@ -51,6 +51,7 @@ from kerncap_stages.validate.nondeterminism import (
     plan_repeats,
     replay_repeatedly,
 )
+from kerncap_stages.validate.outputs import find_golden
 from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.fresh import Variety
 from kerncap_stages.validate.perturb.start import Start

@@ -46,6 +46,10 @@ NOT_EVERYWHERE = (
     "some regions could not be perturbed everywhere: the captured kernel does not complete then, or leaves "
     "perturbed values as they are, or they are too large"
 )
+FREE_ORDER = (
+    "{}: elements were compared in any order, because runs of the captured kernel leave them in other places"
+)
+NOT_COMPARED = "{}: not compared in some states, because runs of the captured kernel differ in them"
 OUTPUTS_DIFFER = "outputs differ from those of the captured kernel"
 ALL_WRONG = "all elements of an output are wrong"
 NOT_WRITTEN = "all elements of an output are wrong: perhaps the variant does not write it"
@@ -188,6 +192,17 @@ def explain_unreached(regions: Sequence[Region]) -> list[str]:
     return [
         f"not perturbed: {_describe_size(regions)} not reachable from any known pointer"
         "; if a variant does not write an output there that already has the right value, that goes unnoticed"
+    ]
+
+
+def explain_own(wanted: Expectation, parts: Iterable[tuple[Region, Span]]) -> list[str]:
+    """Name the parts of regions that were compared in any order, and those that were not compared."""
+    known = [(region.base_address, part.start, part.label) for region, part in parts]
+    return [
+        what.format(label or f"region {base:#x}")
+        for places, what in ((wanted.free, FREE_ORDER), (wanted.nondeterministic, NOT_COMPARED))
+        for base, start, label in known
+        if (base, start) in places
     ]
 
 

@@ -40,6 +40,13 @@ class _Changes:
     chunks: tuple[int, ...]
 
 
+def find_golden(capture: Capture) -> dict[int, MemoryRef] | None:
+    """Return the golden outputs by region; None if the capture has none."""
+    if not capture.has_post:
+        return None
+    return {each.base_address: each.post for each in capture.regions if each.post is not None}
+
+
 def find_missing_state(capture: Capture, folder: Path) -> Region | None:
     """Return the first region that the replayer did not list, or with another size; None if all are there."""
     found = _read_list(folder)

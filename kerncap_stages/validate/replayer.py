@@ -248,7 +248,7 @@ class ProcessReplayer:
             compare=False,
             dump_folder=folder,
             changes_only=True,
-            timeout_s=self._choose_limit_s(start),
+            timeout_s=self._choose_limit_s(start) + (repeats.budget_ms / 1000 if repeats else 0.0),
             states_s=sum(map(self._choose_limit_s, further)),
             setup_s=self._timeout_s if start.is_perturbed else 0.0,
             timed=False,

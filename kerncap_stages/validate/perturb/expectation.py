@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Iterator, Mapping, Set
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.compare.bounds import Bounds
+    from kerncap_stages.validate.compare.free_order import FreeOrder
+    from kerncap_stages.validate.compare.regions import Bytes
     from kerncap_stages.validate.perturb.start import Start
 
 
@@ -30,12 +32,25 @@ class Expectation:
     own: Mapping[tuple[int, int], float] = field(default_factory=dict)
     # Ranges in parts of unknown type, by the part as above. ``own`` has these by their own start.
     varying: Mapping[tuple[int, int], tuple[Span, ...]] = field(default_factory=dict)
+    # Where elements may stand in any order, by the part.
+    free: Mapping[tuple[int, int], FreeOrder] = field(default_factory=dict)
     guesses: bool = False  # elements of unknown type that look like floats are compared as such
 
     @property
     def perturbed_base(self) -> int | None:
         """Base address of the first perturbed region."""
         return self.start.trials[0].region.base_address if self.start.trials else None
+
+    def is_reordered(self, base: int, part: Span, outputs: Iterator[Bytes], bounds: Bounds) -> bool:
+        """Whether a part has the expected elements in another order, where any order is right.
+
+        outputs: the expected ones and those of a run: uint8[size of the part] each.
+        """
+        free = self.free.get((base, part.start))
+        if free is None:
+            return False
+        expected, actual = outputs
+        return free.is_kept(expected, actual, bounds)
 
 
 def leave_out(wanted: Expectation, failing: Set[tuple[int, int]], *, exclude: bool) -> Expectation:
