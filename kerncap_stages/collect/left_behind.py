@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.text.formats import list_first
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -51,6 +53,4 @@ def find_left_behind(socket: Path) -> list[LeftBehind]:
 
 def name_left_behind(processes: Sequence[LeftBehind]) -> str:
     """Name the processes in a sentence."""
-    names = ", ".join(map(str, processes[:_MAX_NAMED]))
-    more = len(processes) - _MAX_NAMED
-    return f"{names} and {more} more" if more > 0 else names
+    return list_first([str(each) for each in processes], _MAX_NAMED)

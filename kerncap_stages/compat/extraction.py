@@ -172,9 +172,8 @@ def _list_other_matches(profile: Profile, named: Selection, chosen: KernelStatis
     found = [each for each in profile.kernels if rule.wants(each.mangled_name or "", each.name)]
     others = [shorten(each.name, _NAME_WIDTH) for each in found if each is not chosen]
     if others:
-        more = f" and {len(others) - _MAX_OTHERS} more" if len(others) > _MAX_OTHERS else ""
-        listed = ", ".join(others[:_MAX_OTHERS])
-        yield f"{len(found)} kernels match {named.pattern!r}; the others: {listed}{more}"
+        listed = formats.list_first(others, _MAX_OTHERS)
+        yield f"{len(found)} kernels match {named.pattern!r}; the others: {listed}"
 
 
 def _choose_top(profile: Profile, named: Selection, digest: Digest, rank: int | None) -> Selection:

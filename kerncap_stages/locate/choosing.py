@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.locate.definitions import Definition
 from kerncap_stages.locate.trials import MAX_TRIALS, find_definition, makes_same_code
 from kerncap_stages.locate.units import MAX_UNITS, choose_command, find_possible_commands, find_read_files
+from kerncap_stages.text.formats import list_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,8 +156,7 @@ def choose_copy(proven: Sequence[Choice], consulted: Consulted) -> Choice | None
         return None
     copies = dict.fromkeys(each.definition.path for each in others)
     copies.pop(first.definition.path, None)
-    paths, more = [str(path) for path in copies], len(copies) - _MAX_COPIES
-    listed = ", ".join(paths[:_MAX_COPIES]) + (f" and {more} more" if more > 0 else "")
+    listed = list_first([str(path) for path in copies], _MAX_COPIES)
     note = f"{first.definition.path} was chosen, the first of {len(copies) + 1} files; same text: {listed}"
     return replace(first, note=f"{first.note}; {note}" if first.note else note)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.locate.linking import describe_link, try_find_link
+from kerncap_stages.text.formats import list_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,8 +22,7 @@ _MAX_PLACES = 5
 def list_places(definitions: Sequence[Definition]) -> str:
     """List where definitions are: the first few, and how many more there are."""
     places = [f"{found.path}:{found.line}" for found in definitions]
-    more = len(places) - _MAX_PLACES
-    return ", ".join(places[:_MAX_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return list_first(places, _MAX_PLACES)
 
 
 def explain_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:

@@ -16,7 +16,7 @@ from kerncap_stages.machine.user_folder import remove_file, require_no_links, wr
 from kerncap_stages.project.variants import set_aside
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure
-from kerncap_stages.text.formats import count
+from kerncap_stages.text.formats import count, list_first
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -157,9 +157,8 @@ def _require_all_captures(folder: Path, before: Mapping[str, Any], record: Mappi
 
 
 def _list_captures(captures: Sequence[str]) -> str:
-    shown = ", ".join(Digest(capture).short for capture in captures[:_MAX_LISTED])
-    more = len(captures) - _MAX_LISTED
-    return f"{count(len(captures), 'capture')} ({shown}{f' and {more} more' if more > 0 else ''})"
+    shown = list_first([Digest(capture).short for capture in captures], _MAX_LISTED)
+    return f"{count(len(captures), 'capture')} ({shown})"
 
 
 def count_captures(folder: Path) -> int:

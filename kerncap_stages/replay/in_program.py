@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.replay.variant import explain_unfit
+from kerncap_stages.text.formats import list_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,4 @@ def _captured_shape(capture: Capture) -> tuple[tuple[int, int, int], tuple[int, 
 
 
 def _list_some(names: list[str]) -> str:
-    shown = list(dict.fromkeys(names))
-    rest = len(shown) - _MAX_NAMES
-    return ", ".join(shown[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return list_first(list(dict.fromkeys(names)), _MAX_NAMES)

@@ -143,9 +143,7 @@ def _list_kernels(facts: CodeObjectFacts, name: str) -> str:
     like = difflib.get_close_matches(name, facts.kernels, _MAX_NAMES)
     if like:
         return f"kernels with similar names: {', '.join(like)}"
-    shown = ", ".join(sorted(facts.kernels)[:_MAX_NAMES]) or "none"
-    more = len(facts.kernels) - _MAX_NAMES
-    return f"its kernels: {shown}" + (f" and {more} more" if more > 0 else "")
+    return f"its kernels: {formats.list_first(sorted(facts.kernels), _MAX_NAMES) or 'none'}"
 
 
 def extract_variant_code(data: bytes, capture: Capture) -> bytes:

@@ -78,6 +78,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def list_first(names: Sequence[str], most: int) -> str:
+    """List the first few names, and say how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def describe_same_instructions(unedited: Unedited | View) -> str:
     """Write whether the unedited source compiles to the captured instructions, and if not, why."""
     if unedited.same_instructions:

@@ -20,6 +20,7 @@ from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
 from kerncap_stages.store.remembered import find_remembered
+from kerncap_stages.text.formats import list_first
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -99,10 +100,9 @@ def _leave_out(store: Store, given: Sequence[Digest], held_out: Sequence[str]) -
     for text, capture in left_out.items():
         if capture not in captures.values():
             shown = [each.short for each in captures.values()]
-            more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
             raise UsageError(
                 f"--held-out {make_printable(text)} is none of the given captures: "
-                f"{', '.join(shown[:_MAX_SHOWN])}{more}",
+                + list_first(shown, _MAX_SHOWN),
                 hint="give all captures of the kernel, and name with --held-out those to leave out",
             )
     rest = [digest for digest in given if captures[digest] not in left_out.values()]
