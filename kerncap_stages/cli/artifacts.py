@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.progress import progress
-from kerncap_stages.code.file_format import FileFormat, find_format
+from kerncap_stages.code.file_format import FileFormat, find_format, is_for_amd
 from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.project.artifacts import find_capture_of, find_project
 from kerncap_stages.project.checkout import is_project
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kerncap_stages.project.checkout import Project
 
 _MAX_SHOWN = 5  # projects in a folder
-_EM_AMDGPU = (224).to_bytes(2, "little")
 
 
 def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
@@ -99,7 +98,7 @@ def is_code_object(path: Path) -> bool:
     except OSError:
         return False
     found = find_format(head)
-    return found is not FileFormat.UNKNOWN and not (found is FileFormat.ELF and head[18:20] != _EM_AMDGPU)
+    return is_for_amd(head) if found is FileFormat.ELF else found is not FileFormat.UNKNOWN
 
 
 def _suggest_project(folder: Path) -> str:

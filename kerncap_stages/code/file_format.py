@@ -7,6 +7,7 @@ import struct
 from enum import Enum, auto
 
 _EM_CUDA = (190).to_bytes(2, "little")
+_EM_AMDGPU = (224).to_bytes(2, "little")
 BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED_BUNDLE_MAGIC = b"CCOB"
 FATBIN_HEADER = struct.Struct("<IHHQ")
@@ -44,6 +45,11 @@ def find_format(data: bytes) -> FileFormat:
     if strip_comments(data[:_PTX_HEAD_BYTES]).lstrip().startswith(".version"):
         return FileFormat.PTX
     return FileFormat.UNKNOWN
+
+
+def is_for_amd(elf: bytes) -> bool:
+    """Whether an ELF file, of which this is the beginning, has code for AMD GPUs."""
+    return elf[_MACHINE_AT : _MACHINE_AT + 2] == _EM_AMDGPU
 
 
 def strip_comments(data: bytes) -> str:

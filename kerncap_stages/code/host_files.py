@@ -6,31 +6,28 @@ import mmap
 import struct
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.file_format import FileFormat, find_format
+from kerncap_stages.code.file_format import FileFormat, find_format, is_for_amd
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _HEAD_BYTES = 1 << 16
-_EM_AMDGPU = 224
-_TYPE_AND_MACHINE = struct.Struct("<16xHH")  # of an ELF file
+_TYPE = struct.Struct("<16xH2x")  # of an ELF file; the machine follows
 _ET_REL = 1
 # Sections in which compilers put code for GPUs into programs.
 _DEVICE_CODE = (b".hip_fatbin", b".nv_fatbin")
 
 
 def describe_host_file(path: Path) -> str | None:
-    """Describe a file that is no code for a GPU: `a program for the CPU`; None for any other file.
+    """Describe a file that is no code for a GPU: `an object file for the CPU`; None for any other file.
 
     Raises OSError if the file cannot be read.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         match find_format(head):
-            case FileFormat.ELF if len(head) >= _TYPE_AND_MACHINE.size:
-                elf_type, machine = _TYPE_AND_MACHINE.unpack_from(head)
-                if machine == _EM_AMDGPU:
-                    return None
+            case FileFormat.ELF if len(head) >= _TYPE.size and not is_for_amd(head):
+                (elf_type,) = _TYPE.unpack_from(head)
                 what = "an object file" if elf_type == _ET_REL else "a program or library"
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                     has_code = any(data.find(section) >= 0 for section in _DEVICE_CODE)
