@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import mmap
 import struct
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEAD_BYTES = 1 << 16
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 _TYPE = struct.Struct("<16xH2x")  # of an ELF file; the machine follows
 _ET_REL = 1
 # Sections in which compilers put code for GPUs into programs.
@@ -39,7 +41,7 @@ def describe_host_file(path: Path) -> str | None:
 
 def _is_text(head: bytes) -> bool:
     try:
-        head[: _HEAD_BYTES - 4].decode()  # not a character that the end cuts
+        _UTF8().decode(head)  # the end may cut a character
     except UnicodeDecodeError:
         return False
     return b"\0" not in head

@@ -145,8 +145,9 @@ def test_a_cubin_that_was_not_linked_is_refused(add, given):
         (b"\x8f" * 5000, "damaged code object"),
         (CUBIN[:3000], "damaged cubin"),
         (b"__global__ void add() {}", "is a text file, not a code object"),
+        (f"/{'é' * 40_000}".encode(), "is a text file, not a code object"),
     ],
-    ids=["empty", "garbage", "cut", "source"],
+    ids=["empty", "garbage", "cut", "source", "long source"],
 )
 def test_what_is_no_code_is_refused(add, given, data, words):
     path = given(data)
