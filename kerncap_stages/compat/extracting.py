@@ -15,9 +15,10 @@ from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.selection import choose_name_match, parse_shape
 from kerncap_stages.compat.extraction import run_extract
-from kerncap_stages.compat.lines import find_edited_instructions, name_edited_and_built
+from kerncap_stages.compat.lines import name_edited_and_built
 from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
 from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.project.variants import find_edited_instructions
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
 from kerncap_stages.text.configurations import parse_configuration

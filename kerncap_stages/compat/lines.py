@@ -24,11 +24,6 @@ ASSUMED_COMMAND = "'make recompile' assumes {} -O3: validate the unmodified sour
 MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "numeric": "numeric"}
 
 
-def find_edited_instructions(files: Sequence[str]) -> str | None:
-    """Find the file in which a project's instructions are edited; None if its source is edited."""
-    return next((name for name in files if name in ("kernel_variant.s", "kernel_variant.ptx")), None)
-
-
 def name_edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     """Name the file of a project to edit, and the file that ``make recompile`` makes of it."""
     names = {Path(path).name for path in files}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 # A Triton edit loop writes candidate.*, `make recompile` writes optimized.*; the first that exists is used.
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
 # How they are launched.
 SHAPES = tuple(dict.fromkeys(f"{name.partition('.')[0]}.shape.json" for name in VARIANTS))
+_INSTRUCTIONS = ("kernel_variant.s", "kernel_variant.ptx")
 SOURCES = ("kernel_variant.", "deps/", "triton_sources/", "reproducer.py")
 
 
@@ -23,6 +25,11 @@ def set_aside(folder: Path) -> tuple[str, ...]:
     for name in names:
         (folder / name).rename(folder / f"{name}.old")
     return names
+
+
+def find_edited_instructions(files: Iterable[str]) -> str | None:
+    """Find the file in which a project's instructions are edited; None if its source is edited."""
+    return next((name for name in files if name in _INSTRUCTIONS), None)
 
 
 def find_built_variant(folder: Path, prefix: str = "") -> Path | None:

@@ -18,6 +18,7 @@ from kerncap_stages.project.artifacts import find_capture_of, find_kernel_name, 
 from kerncap_stages.project.cases import find_group, find_own_capture
 from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
+from kerncap_stages.project.variants import find_edited_instructions
 from kerncap_stages.store import Store
 from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.formats import list_first
@@ -204,8 +205,7 @@ def _write(
 def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     folder = make_printable(shlex.quote(str(checkout.folder)))
     say(f"project in {folder}: `make -C {folder} help`")
-    texts = ("kernel_variant.s", "kernel_variant.ptx")
-    edited = next((file.path for file in reproducer.files if file.path in texts), None)
+    edited = find_edited_instructions(file.path for file in reproducer.files)
     lead = (
         f"edit {edited}, which `make assemble` rebuilds: the source is not in the project"
         if edited
