@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import Refused
 from kerncap_stages.project.checkout import find_edited_files, hash_file, is_project
-from kerncap_stages.project.variants import SOURCES, VARIANTS, find_built_variant, find_timed_variant
+from kerncap_stages.project.variants import (
+    SOURCES,
+    VARIANTS,
+    find_built_variant,
+    find_edited_instructions,
+    find_timed_variant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +73,7 @@ def require_current(folder: Path, variant: Path) -> None:
 
 def suggest_build(folder: Path, edited: Sequence[str]) -> str:
     """Return the command that builds a project whose files were edited."""
-    target = "assemble" if "kernel_variant.s" in edited else "recompile"
+    target = "assemble" if find_edited_instructions(edited) else "recompile"
     if os.access(folder, os.W_OK):
         return f"`{shlex.join(['make', '-C', str(folder), target])}`"
     return f"copy the project to a folder that you may write to (cp -r) and `make {target}` there"
