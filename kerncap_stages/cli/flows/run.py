@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kerncap_stages.cli.flows.run_variants import ChosenVariant
     from kerncap_stages.collect.program import RunningProgram
+    from kerncap_stages.store.remembered import Remembered
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,9 @@ def run_in_program(
             _tell(text, next_step)
         has_times = arguments.pairs is not None and checked is None
         for each in variants:
-            for text in explain_known_verdict(each.find_verdict(), has_times=has_times):
-                _tell(f"note: {each.title}: {_name_store(text, each, store_folder)}")
+            known = each.find_verdict()
+            for text in explain_known_verdict(known, has_times=has_times):
+                _tell(f"note: {each.title}: {_name_store(text, each.store, known, store_folder)}")
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
         elif arguments.pairs is not None:
@@ -117,11 +118,10 @@ def _prepare_json(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _name_store(text: str, variant: ChosenVariant, store_folder: Path | None) -> str:
-    """Add the store to the commands of a text: the project's if the user's lacks the variant's verdict."""
-    known = variant.find_verdict()
+def _name_store(text: str, store: Store, known: Remembered | None, store_folder: Path | None) -> str:
+    """Add the store to the commands of a text: the project's if the user's lacks the verdict."""
     if known is not None and known.digest not in _list_listed(store_folder):
-        return text.replace("`kc-show ", f"`kc-show --store {shlex.quote(str(variant.store.root))} ")
+        return text.replace("`kc-show ", f"`kc-show --store {shlex.quote(str(store.root))} ")
     return add_store_option(text)
 
 

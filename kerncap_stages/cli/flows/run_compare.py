@@ -23,7 +23,7 @@ _SOFTWARE = "on the software GPU: this says nothing about the time on hardware"
 
 @dataclass
 class Comparison:
-    """Wall times of runs by turns: of the pairs that were whole, of ``wanted`` ones."""
+    """Wall times of runs by turns. ``wanted``: how many pairs of runs to make; only whole pairs are kept."""
 
     wanted: int
     is_software: bool
