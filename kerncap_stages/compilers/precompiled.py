@@ -67,7 +67,7 @@ class Precompiled:
 
 @dataclass(frozen=True)
 class Instantiated:
-    """The edited file's text in a namespace of its own, and the digest of what the unit declares."""
+    """The edited file's text in a namespace of its own, and the digest of what that file declares."""
 
     text: str
     declared: str

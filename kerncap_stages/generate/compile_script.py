@@ -52,7 +52,8 @@ def make_compile_script(
     symbol: of the kernel that is compiled alone, without the mark of a unit; None for the whole unit.
     level: the optimisation level that the compiler's driver adds, or "".
     placed: path in the project, by original path.
-    digests: of the files in the project that the instantiated templates depend on, by path in the project.
+    digests: of the files that the instantiated templates depend on, by path in the project. target: they are
+    instantiated for this GPU.
     """
     if symbol is not None and (not _PLAIN.fullmatch(symbol) or (level and not OPTIMISATION.fullmatch(level))):
         symbol = None

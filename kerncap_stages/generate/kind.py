@@ -55,7 +55,6 @@ class ProjectKind(Protocol):
         """Place the sources, the definition's file first, and say how they are compiled.
 
         originals: digest by path.
-
         linked: commands of other units whose device code is linked with the kernel's.
         one_kernel: without the unit's other kernels. precompiled: headers that are parsed once.
         """

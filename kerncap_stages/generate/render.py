@@ -44,9 +44,7 @@ _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep 
 TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}' >&2"
 # A recipe line that records the digests of the built file and its inputs.
 RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
-
-
-_CERTAINTY = (False, None, True)
+_CERTAINTY = (False, None, True)  # that an assumed command gives the captured instructions
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def try_definitions(
             path for path, answer in made.items() if answer is _Made.OTHER and _fits(commands[path], wanted)
         ]
         if same:
-            gives = "the captured instructions with another optimisation level"
+            gives = "the captured instructions with another optimisation level, or fast math"
             note = f"of {len(candidates)} definitions, this one gives {gives}"
     if not same and len(tried) == len(paths):
         same = _find_only_maker(made)
@@ -122,7 +122,7 @@ def _make(command: CompileCommand | None, wanted: Wanted, flags: tuple[str, ...]
 
 
 def _fits(command: CompileCommand | None, wanted: Wanted) -> bool:
-    """Whether a unit gives the captured instructions with another optimisation level."""
+    """Whether a unit gives the captured instructions with another optimisation level, or fast math."""
     if command is None:
         return False
     flags = wanted.toolchain.choose_flags(command, wanted.defines)

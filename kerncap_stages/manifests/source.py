@@ -114,7 +114,7 @@ class Instantiated(Frozen):
     """Templates of the headers that the kernel uses: they are instantiated before an edit."""
 
     text: str = Field(description="the end of a header that instantiates them")
-    declared: Digest = Field(description="of what the unit declares: an edit must not change it")
+    declared: Digest = Field(description="of what the edited file declares: an edit must not change it")
 
 
 class PrecompiledHeaders(Frozen):

@@ -23,10 +23,10 @@ _MARGIN = 2.0  # of suggested bounds: other states differ by a little more
 class WrongOutput:
     """A part of an output with wrong elements.
 
-    name: of the argument, for people. start_bytes: where the part begins in its
-    region, from which the offset in ``difference`` counts. largest_rounding: by how much elements may differ
-    if only the order of operations is another; 0 if nothing may. state: which values the run began from, if
-    not the captured ones. is_fresh: bounds that are relative apply to the largest element.
+    name: of the argument, for people. start_bytes: where the part begins in its region; offsets in
+    ``difference`` count from the region's start. largest_rounding: by how much elements may differ if only
+    the order of operations is another; 0 if none may differ. state: which values the run began from, if not
+    the captured ones. is_fresh: relative bounds apply to the largest element.
     """
 
     name: str
