@@ -241,6 +241,8 @@ class ProcessReplayer:
         orders: Mapping[int, int] | None = None,
     ) -> ReplayResult:
         """Replay in a process, from the first state and then from the further ones."""
+        # Only the captured kernel has time for its further runs: a variant has what the user gave.
+        budget_s = repeats.budget_ms / 1000 if repeats and variant is None else 0.0
         memories = {memory for each in (start, *further) for memory in each.pre_states.values()}
         request = ReplayRequest(
             variant=variant,
@@ -248,7 +250,7 @@ class ProcessReplayer:
             compare=False,
             dump_folder=folder,
             changes_only=True,
-            timeout_s=self._choose_limit_s(start) + (repeats.budget_ms / 1000 if repeats else 0.0),
+            timeout_s=self._choose_limit_s(start) + budget_s,
             states_s=sum(map(self._choose_limit_s, further)),
             setup_s=self._timeout_s if start.is_perturbed else 0.0,
             timed=False,
