@@ -245,7 +245,9 @@ class Coverage(StrEnum):
 class Validation(Manifest):
     """The verdict and its evidence."""
 
-    added: ClassVar[frozenset[str]] = frozenset({"built_from", "fresh_states", "judge_code", "options"})
+    added: ClassVar[frozenset[str]] = frozenset(
+        {"built_from", "fresh_states", "inputs_kept", "judge_code", "options"}
+    )
 
     kind: Literal["validation"] = "validation"
     schema_version: Literal[2] = 2
@@ -276,6 +278,11 @@ class Validation(Manifest):
     pre_states: Count = Field(default=1, description="different pre-states that were compared")
     fresh_states: Count | None = Field(
         default=None, description="how many of them have fresh values of the inputs; none: not recorded"
+    )
+    inputs_kept: bool | None = Field(
+        default=None,
+        description="whether no fresh values of the inputs were tried although they were wanted: `reasons` "
+        "says why; none: not recorded",
     )
     poisoned_size_bytes: SizeBytes = Field(
         default=0, description="bytes of outputs that were perturbed before the run"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.validation import Validation
 
-# How the remark begins with which kc-validate says that the captured kernel completes from no fresh values.
-_KEPT = "the inputs kept their captured values"
 # Of a verdict without states other than the captured one, and of one without fresh values.
 _ONLY_STATE, _ONLY_VALUES = "captured state only", "captured values only"
 
@@ -46,7 +44,13 @@ def name_limit(manifest: Validation | View) -> str | None:
         return _ONLY_STATE
     if options is not None and not options.fresh_values:
         return _ONLY_VALUES
-    return _ONLY_VALUES if any(reason.startswith(_KEPT) for reason in manifest.reasons) else None
+    return _ONLY_VALUES if getattr(manifest, "inputs_kept", None) else None
+
+
+def name_pass(manifest: Validation | View) -> str:
+    """Name in a few words a PASS on a variant, with what it is limited to."""
+    limit = name_limit(manifest) or (None if manifest.tolerance is None else "within bounds")
+    return "PASS" if limit is None else f"PASS ({limit})"
 
 
 def describe_limit(manifest: Validation | View, full: str | None = None) -> str | None:
@@ -70,8 +74,8 @@ def describe_limit(manifest: Validation | View, full: str | None = None) -> str 
         )
     else:
         return (
-            "Not full: no fresh values of the inputs were tried, because the captured kernel bears none; "
-            "`kc-capture --cases N` captures other inputs to judge by"
+            "Not full: no fresh values of the inputs were tried, as the remarks say; `kc-capture --cases N` "
+            "captures other inputs to judge by"
         )
     return f"{text}; full: `{full}`" if full is not None else text
 

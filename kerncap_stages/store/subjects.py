@@ -64,7 +64,8 @@ def _describe_validation(content: Any) -> str:
     text = f"{'PASS' if content['passed'] else 'FAIL'}, {content['mode'].replace('_', ' ')}"
     options = content.get("options")
     if content["passed"] and content["variant"] is not None and options is not None:
-        text += "" if options["perturb"] and options["fresh_values"] else ", not full"
+        is_full = options["perturb"] and options["fresh_values"] and not content.get("inputs_kept")
+        text += "" if is_full else ", not full"
     return text
 
 

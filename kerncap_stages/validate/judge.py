@@ -257,6 +257,7 @@ class Judge:
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)
         if found is None:
+            judgement = replace(judgement, inputs_kept=bool(inputs or not_fresh))
             why = (self._explorer.fresh.left_out.explain() or [NOT_FRESH]) if inputs else []
             return judgement.note(*why) if judgement.passed else judgement
         baseline, _ = found

@@ -128,6 +128,7 @@ class Judgement:
     own_bound: float | None = None  # the largest absolute one that the captured kernel's own differences give
     seed: int | None = None  # of the fresh values that were compared
     fresh_starts: frozenset[object] = frozenset()  # keys of the states with fresh values that were compared
+    inputs_kept: bool = False  # no fresh values were tried, although they were wanted
     guarded: Guarded | None = None  # runs in which the variant could not write everywhere
     precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 

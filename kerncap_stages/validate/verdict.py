@@ -192,6 +192,7 @@ def make_manifest(
         poisoned_size_bytes=judgement.perturbed_bytes,
         seed=judgement.seed,
         fresh_states=len(judgement.fresh_starts),
+        inputs_kept=judgement.inputs_kept,
         baseline_runs=judgement.baseline_runs,
         variant_runs=judgement.variant_runs,
         nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,

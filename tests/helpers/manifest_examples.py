@@ -279,6 +279,7 @@ def validation() -> Validation:
         variant=code_object(), mode=Mode.NUMERIC, passed=False, reasons=("1 element is out of bounds",),
         regions=(region,), precision=precision(),
         fresh_states=2,
+        inputs_kept=False,
         judge_code=digest("judge"),
         built_from=(BuiltFile(path="kernel_variant.cpp", digest=digest("edited")),),
         options=JudgeOptions(

@@ -169,6 +169,7 @@ def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
             f"{what} were not tried: the captured kernel gives {why} then" for what, why in left_out.items()
         ]
         assert len(verdict.fresh_starts) == 3  # all elements, few, and few others
+        assert not verdict.inputs_kept
         assert (
             not Bench(store, sum_roots, know_sum_of_roots, before=START)
             .judge(bounds=bounds, seed=seed)
@@ -197,6 +198,7 @@ def test_a_kernel_that_gives_nans_alone_from_all_fresh_values_is_not_said_to_be_
     verdict = Bench(store, sum_if_known, sum_if_known, before=START).judge(seed=2)
     assert verdict.passed
     assert not verdict.fresh_starts
+    assert verdict.inputs_kept
     assert [reason for reason in verdict.reasons if "were not tried" in reason] == [
         "fresh values of the inputs were not tried: the captured kernel gives NaN and infinity alone then"
     ]
