@@ -9,6 +9,7 @@ import manifest_examples as examples
 import pytest
 
 from kerncap_stages.cli.flows import run_variants
+from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts
 from kerncap_stages.cli.flows.run_check import CheckedDispatch, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
@@ -32,7 +33,7 @@ VARIANT = SimpleNamespace(
     symbol="_Z4stepPf",
     capture_digest="c" * 64,
     variant_digest="v" * 64,
-    find_verdict=lambda: None,
+    find_verdicts=KnownVerdicts,
 )
 
 

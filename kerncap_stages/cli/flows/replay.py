@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user, require_kernels_of
 from kerncap_stages.cli.console import add_store_option, emit, say
+from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts, find_known_verdicts
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.progress import show_phases
 from kerncap_stages.cli.shapes import read_block, read_shape
@@ -20,7 +21,6 @@ from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import make_printable
-from kerncap_stages.validate.timed.known_verdict import explain_known_verdict, find_known_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,11 +81,11 @@ def replay_captures(
             digest, made, result = run_replay(
                 store, capture, replace(each, progress=report), timed.judge, timed.count_changed
             )
-        known = _find_verdict(store, made)
-        for line in write_result_lines(made, result, _explain_right(made, result, known)):
+        known = _find_verdicts(store, made)
+        for line in write_result_lines(made, result, _explain_right(made, result, known.newest)):
             say(add_store_option(line) if "next: " in line else line)
         if options.variant is not None and not options.has_shape:
-            for line in explain_known_verdict(known, has_times=made.comparison is not None):
+            for line in known.explain(has_times=made.comparison is not None):
                 say(add_store_option(f"note: {line}"))
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
             say(f"note: {make_printable(unlisted)}")
@@ -131,11 +131,11 @@ def average_cases(cases: Sequence[Case], compared: Sequence[Replay]) -> str | No
     return f"times, variant / baseline over all cases, weighted by their time in the profile: {ratio:.3f}"
 
 
-def _find_verdict(store: Store, made: Replay) -> Remembered | None:
-    """Find the newest verdict on the variant of a replay; None without a variant or a verdict."""
+def _find_verdicts(store: Store, made: Replay) -> KnownVerdicts:
+    """Find the verdicts on the variant of a replay; without a variant there are none."""
     if made.variant is None:
-        return None
-    return find_known_verdict(
+        return KnownVerdicts()
+    return find_known_verdicts(
         store, made.capture.digest, made.variant.payload.digest, made.plan.variant_shape
     )
 

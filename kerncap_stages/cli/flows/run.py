@@ -23,7 +23,6 @@ from kerncap_stages.store import Store
 from kerncap_stages.text.formats import count
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.request import JudgeSettings, make_settings
-from kerncap_stages.validate.timed.known_verdict import explain_known_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,9 +87,9 @@ def run_in_program(
             _tell(text, next_step)
         has_times = arguments.pairs is not None and checked is None
         for each in variants:
-            known = each.find_verdict()
-            for text in explain_known_verdict(known, has_times=has_times):
-                _tell(f"note: {each.title}: {_name_store(text, each.store, known, store_folder)}")
+            known = each.find_verdicts()
+            for text in known.explain(has_times=has_times):
+                _tell(f"note: {each.title}: {_name_store(text, each.store, known.failed, store_folder)}")
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):
             _tell(f"not timed: {why}")
         elif arguments.pairs is not None:

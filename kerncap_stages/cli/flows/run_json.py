@@ -60,7 +60,7 @@ def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
 
 def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | None) -> dict[str, Any]:
     found = None if run is None else run.add_up(number)
-    known = variant.find_verdict()
+    known = variant.find_verdicts().newest
     return {
         "kernel": variant.name,
         "symbol": variant.symbol,

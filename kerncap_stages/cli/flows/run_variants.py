@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures
 from kerncap_stages.cli.console import say
+from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts, find_known_verdicts
 from kerncap_stages.code.host_files import describe_host_file
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.read import read_code_object
@@ -32,7 +33,6 @@ from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.store import Store
 from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
-from kerncap_stages.validate.timed.known_verdict import find_known_verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.replay.program_variables import ProgramVariable
     from kerncap_stages.replay.variant_shape import VariantShape
-    from kerncap_stages.store.remembered import Remembered
 
 _TITLE_WIDTH = 80
 
@@ -96,17 +95,20 @@ class ChosenVariant:
         """SHA-256 of the variant's code object."""
         return hashlib.sha256(self.code).hexdigest()
 
-    def find_verdict(self) -> Remembered | None:
-        """Find the newest verdict on this code; of several launches, one in which it is FAIL."""
+    def find_verdicts(self) -> KnownVerdicts:
+        """Find the verdicts on this code; of several launches, those of one in which the newest is FAIL.
+
+        Else those of one in which an earlier one is FAIL, else of the first that has a verdict.
+        """
         code = Digest(self.variant_digest)
-        first = None
-        for digest, made in self.cases:
-            shape = find_other_shape(self.shape, made.launch)
-            known = find_known_verdict(self.store, digest, code, shape)
-            if known is not None and not known.made.passed:
-                return known
-            first = first or known
-        return first
+        known = [
+            find_known_verdicts(self.store, digest, code, find_other_shape(self.shape, made.launch))
+            for digest, made in self.cases
+        ]
+        failed = [each for each in known if each.failed is not None]
+        now = [each for each in failed if each.failed is each.newest]
+        judged = [each for each in known if each.newest is not None]
+        return next(iter((*now, *failed, *judged)), KnownVerdicts())
 
 
 def choose_variants(

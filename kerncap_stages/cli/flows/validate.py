@@ -57,8 +57,6 @@ _MISSING = (
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
 )
 
-_MAX_EARLIER = 100  # verdicts on one code object that are looked at
-
 
 @dataclass(frozen=True)
 class ValidateArguments:
@@ -136,9 +134,10 @@ def _describe_scope(
         ]
     if needs_earlier(verdict):
         # Few commands need it.
+        from kerncap_stages.cli.flows.known_verdicts import MAX_EARLIER
         from kerncap_stages.validate.timed.known_verdict import list_earlier_verdicts
 
-        known = islice(list_earlier_verdicts(store, capture, digest, verdict), _MAX_EARLIER)
+        known = islice(list_earlier_verdicts(store, capture, digest, verdict), MAX_EARLIER)
         lines.append(describe_earlier(verdict, ((each.digest.short, each.made) for each in known)))
     yield from (line for line in lines if line is not None)
 

@@ -29,17 +29,6 @@ def find_known_verdict(
     return next(list_known_verdicts(store, capture, code, shape), None)
 
 
-def explain_known_verdict(known: Remembered | None, *, has_times: bool) -> Iterator[str]:
-    """Tell of a verdict on code that runs if it is FAIL; where the code is timed, also that there is none."""
-    if known is not None and not known.made.passed:
-        yield (
-            f"the newest verdict on this code is FAIL: {known.digest.short}; "
-            f"`kc-show {known.digest.short}` shows why"
-        )
-    elif known is None and has_times:
-        yield "this store has no verdict on this code: `kc-validate` makes one"
-
-
 def list_known_verdicts(
     store: Store, capture: Digest, code: Digest, shape: LaunchShape | View | None
 ) -> Iterator[Remembered]:

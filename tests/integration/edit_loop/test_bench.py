@@ -9,6 +9,7 @@ from made_in_projects import make
 from programs import SOURCES, Build, Program, compile_once
 
 FAILED = re.compile(r"^note: the newest verdict on this code is FAIL: (\w{12}); `kc-show \1` shows why", re.M)
+HIDDEN = re.compile(r"PASS \(captured state only\), and an earlier one is FAIL: (\w{12}); `kc-show \1`")
 UNKNOWN = "note: this store has no verdict on this code: `kc-validate` makes one\n"
 SAME = "not the same bytes as after the captured dispatch"
 
@@ -39,6 +40,8 @@ def test_code_with_a_failed_verdict_is_not_timed_in_silence(bench):
     # The captured values are not negative.
     (verdict,), said = bench("in[i] < 0 ? 0 : in[i] * 0.5f", "--seed", 1, code=1)
     assert FAILED.findall(said) == [verdict[:12]]
+    _, said = bench("in[i] < 0 ? 0 : in[i] * 0.5f", "--quick")
+    assert HIDDEN.findall(said) == [verdict[:12]]
     _, said = bench("in[i] / 2", "--seed", 1)
     assert "verdict" not in said
     _, said = bench("in[i] * 0.25f + in[i] * 0.25f")

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import manifest_examples as examples
 
+from kerncap_stages.cli.flows.known_verdicts import find_known_verdicts
 from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.replay import LaunchShape
+from kerncap_stages.manifests.validation import Tolerance
 from kerncap_stages.validate.timed.known_verdict import find_known_verdict
 
 CAPTURE = examples.digest("capture")
@@ -52,6 +54,27 @@ def test_the_newest_verdict_on_the_code_is_found():
     store.publish(variant=None)
     found = find_known_verdict(store, CAPTURE, CODE, None)
     assert (found.digest, found.made.passed) == (newest, False)
+
+
+def test_an_earlier_fail_is_not_hidden_by_a_pass_that_says_less():
+    store = Verdicts()
+    assert list(find_known_verdicts(store, CAPTURE, CODE, None).explain(has_times=False)) == []
+    full = examples.validation().options.model_copy(update={"perturb": True, "fresh_values": True})
+    quick = full.model_copy(update={"perturb": False})
+    failed = store.publish(passed=False)
+    newest = store.publish(passed=True, options=quick)
+    known = find_known_verdicts(store, CAPTURE, CODE, None)
+    assert (known.newest.digest, known.failed.digest) == (newest, failed)
+    (said,) = known.explain(has_times=True)
+    assert said == (
+        "the newest verdict on this code is PASS (captured state only), and an earlier one is FAIL: "
+        f"{failed.short}; `kc-show {failed.short}` shows why"
+    )
+    store.publish(passed=True, options=full, tolerance=Tolerance(relative=1e-3))
+    (said,) = find_known_verdicts(store, CAPTURE, CODE, None).explain(has_times=True)
+    assert "PASS (within bounds), and" in said
+    store.publish(passed=True, options=full, tolerance=None)
+    assert list(find_known_verdicts(store, CAPTURE, CODE, None).explain(has_times=True)) == []
 
 
 def test_a_verdict_is_on_one_launch():
