@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import manifest_examples as examples
 import pytest
 
-from kerncap_stages.cli.flows import run_variants
+from kerncap_stages.cli.flows import run_check, run_variants
 from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts
 from kerncap_stages.cli.flows.run_check import CheckedDispatch, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
@@ -84,3 +84,16 @@ def test_times_are_named():
     assert few == "fewer than 6 pairs of runs give no confidence interval of 95 %: `--compare 6`"
     assert software == "on the software GPU: this says nothing about the time on hardware"
     assert list(describe_times(Comparison(6, True))) == ["no pair of runs was whole, so there are no times"]
+
+
+def test_a_program_that_is_checked_waits_for_its_captures(monkeypatch):
+    """Without that, a CUDA program that ends right after the kernel takes its last captures along."""
+    asked = []
+    monkeypatch.setattr(run_check, "run_capture", lambda _store, _spec, options: asked.append(options) or ())
+    variant = SimpleNamespace(**vars(VARIANT), shape=None, capture=examples.capture())
+    wanted = run_check.CheckRequest(2, None, any_code=False)
+    spec = ProgramSpec(("./app",), in_foreground=True)
+    assert run_check.check_dispatches(None, spec, [variant], wanted, lambda _text: None) == []
+    (options,) = asked
+    assert options.hold
+    assert options.selections[0].count == 2

@@ -214,6 +214,8 @@ def _capture(
             selections=selections,
             stop_after=True,
             with_trials=True,
+            # A CUDA program that ends right after the kernel would take its last captures along.
+            hold=True,
             warn=warnings.append,
             progress=report,
         )
