@@ -15,12 +15,13 @@ from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.user_folder import remove_file, require_no_links, write_file
 from kerncap_stages.project.variants import set_aside
 from kerncap_stages.store import Store
+from kerncap_stages.store.collect import collect_garbage
 from kerncap_stages.store.copying import copy_closure
 from kerncap_stages.text.formats import count, list_first
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.manifests import View
@@ -67,12 +68,21 @@ class Project:
     captures: tuple[Digest, ...]
 
 
-def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path, *, force: bool) -> Checkout:
+def check_out(
+    store: Store,
+    digest: Digest,
+    reproducer: Reproducer,
+    folder: Path,
+    *,
+    force: bool,
+    held_out: Collection[Digest] = (),
+) -> Checkout:
     """Write the project's files and a store of its own into ``folder``.
 
     A file that was edited since it was last written is kept unless ``force`` is set.
+    held_out: captures that the folder must not hold; an earlier project there may have had them.
     Raises UsageError if the folder exists and is not a generated project, holds edits of another kernel, or
-    holds more captures than the project;
+    holds more captures than the project, or if ``store`` is the one of the folder and has a held-out capture;
     Refused if a folder below it that a file is to be written into is a symbolic link.
     """
     with _lock_folder(folder):
@@ -101,9 +111,41 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             remove_file(folder, path)
         if not (folder / STORE / "artifacts" / digest).exists():
             copy_closure(store, [digest], Store.open((folder / STORE).absolute()))
+        _remove_held_out(store, folder, held_out)
         if before != record:
             _write_record(folder, record)
     return Checkout(folder, kept, aside, ", ".join(before["kernels"][:1]) if is_another else "")
+
+
+def _list_held_out(folder: Path, held_out: Collection[Digest]) -> list[Digest]:
+    """List the held-out captures that the store of a project's folder has."""
+    if not held_out or not (folder / STORE).is_dir():
+        return []
+    own = Store.open((folder / STORE).absolute(), create=False)
+    return [each for each in held_out if own.has(each)]
+
+
+def _remove_held_out(store: Store, folder: Path, held_out: Collection[Digest]) -> None:
+    """Remove held-out captures from the project's store, and all artifacts that name them."""
+    found = _list_held_out(folder, held_out)
+    if not found:
+        return
+    own = Store.open((folder / STORE).absolute(), create=False)
+    if own.root.samefile(store.root):
+        raise UsageError(
+            f"{folder} would keep the held-out capture {found[0].short}: it is in the project's own store, "
+            "which --store names",
+            hint="make the project in another folder with --output",
+        )
+    for entry in own.list_artifacts():
+        if not own.find_closure(entry.digest).kinds.keys().isdisjoint(found):
+            own.remove(entry.digest)
+    collect_garbage(own)
+    if left := _list_held_out(folder, found):
+        raise ArtifactError(
+            f"{own.root} still holds the held-out capture {left[0].short}: a running stage uses it",
+            hint="wait for the stages that use the project to end, then run this again",
+        )
 
 
 @contextlib.contextmanager
@@ -167,12 +209,17 @@ def count_captures(folder: Path) -> int:
 
 
 def find_checkout(
-    digest: Digest, reproducer: Reproducer | View, folder: Path, *, force: bool
+    digest: Digest,
+    reproducer: Reproducer | View,
+    folder: Path,
+    *,
+    force: bool,
+    held_out: Collection[Digest] = (),
 ) -> Checkout | None:
     """Return the result of ``check_out`` if it would write nothing, else None. Writes nothing itself."""
     before = _read_record(folder)
     lacking, kept = _compare(reproducer, folder, before, force=force)
-    if lacking or before != _make_record(digest, reproducer):
+    if lacking or before != _make_record(digest, reproducer) or _list_held_out(folder, held_out):
         return None
     return Checkout(folder, kept) if (folder / STORE / "artifacts" / digest).exists() else None
 

@@ -25,7 +25,7 @@ from kerncap_stages.text.formats import list_first
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
@@ -37,12 +37,16 @@ _MAX_SHOWN = 8  # captures that a message lists
 
 @dataclass(frozen=True)
 class GenerateArguments:
-    """How to make projects. ``assembly``: for editing instructions. ``force``: overwrite edited files."""
+    """How to make projects. ``assembly``: for editing instructions. ``force``: overwrite edited files.
+
+    held_out: captures that no project's folder may hold.
+    """
 
     options: Options
     assembly: bool
     force: bool
     fresh: bool
+    held_out: tuple[Digest, ...]
 
 
 def generate_projects(
@@ -62,9 +66,12 @@ def generate_projects(
     store = Store.open(store_folder)
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
-    arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
+    hidden = tuple(find_capture_of(store, store.resolve(text)) for text in held_out)
+    arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh, hidden)
     resolved = _take_once(store, (store.resolve(text) for text in read_artifact_texts(artifacts)))
-    given = _leave_out(store, list(resolved), held_out) if held_out else resolved
+    given = (
+        _leave_out(store, list(resolved), dict(zip(held_out, hidden, strict=True))) if held_out else resolved
+    )
     projects: dict[tuple[str, str], list[Digest]] = {}
     for count, inputs in enumerate(_group(store, given, together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
@@ -94,10 +101,9 @@ def _take_once(store: Store, given: Iterable[Digest]) -> Iterator[Digest]:
             yield digest
 
 
-def _leave_out(store: Store, given: Sequence[Digest], held_out: Sequence[str]) -> list[Digest]:
-    """Return the artifacts without those of captures that are held out."""
+def _leave_out(store: Store, given: Sequence[Digest], left_out: Mapping[str, Digest]) -> list[Digest]:
+    """Return the artifacts without those of captures that are held out, each under its given name."""
     captures = {digest: find_capture_of(store, digest) for digest in given}
-    left_out = {text: find_capture_of(store, store.resolve(text)) for text in held_out}
     for text, capture in left_out.items():
         if capture not in captures.values():
             shown = [each.short for each in captures.values()]
@@ -182,8 +188,9 @@ def _find_in_place(
     )
     if known is None:
         return None
+    folder = place or choose_default_folder(known.made)
     checkout = find_checkout(
-        known.digest, known.made, place or choose_default_folder(known.made), force=arguments.force
+        known.digest, known.made, folder, force=arguments.force, held_out=arguments.held_out
     )
     return None if checkout is None else (known.digest, known.made, checkout)
 
@@ -195,11 +202,9 @@ def _write(
     from kerncap_stages.generate.engine import run_generate
 
     digest, made = run_generate(store, *inputs, assembly=arguments.assembly, fresh=arguments.fresh)
-    return (
-        digest,
-        made,
-        check_out(store, digest, made, place or choose_default_folder(made), force=arguments.force),
-    )
+    folder = place or choose_default_folder(made)
+    checkout = check_out(store, digest, made, folder, force=arguments.force, held_out=arguments.held_out)
+    return digest, made, checkout
 
 
 def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:

@@ -61,6 +61,18 @@ def test_a_case_that_is_held_out_is_not_in_the_project(stages):
     ]
     project = stages.folder / "project"
     assert not list((project / "capture/store").rglob(f"*{hidden[2:]}*"))
+    # An earlier project in the folder had it, and so has a verdict on what is still shown.
+    older = stages.folder / "older"
+    stages.run("generate", *shown, hidden, *words[:-1], older).must()
+    stages.run("validate", older, "--baseline").must()
+    assert list((older / "capture/store").rglob(f"*{hidden[2:]}*"))
+    for _ in range(2):
+        again = ("generate", *shown, hidden, "--held-out", hidden, *words[:-1], older, "--force")
+        stages.run(*again).must()
+        for file in (older / "capture").rglob("*"):
+            assert hidden[2:] not in file.name
+            assert not file.is_file() or hidden.encode() not in file.read_bytes()
+    stages.run("validate", older, "--baseline").must()
     edited = project / "kernel_variant.cpp"
     edited.write_text(edited.read_text().replace("if (i < count)", "if (i < count && blockIdx.x < 8)"))
     assert make(stages, project, "recompile").returncode == 0
