@@ -13,6 +13,7 @@ from kerncap_stages.project.artifacts import find_capture_of, find_project
 from kerncap_stages.project.checkout import is_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure, list_in_other_store
+from kerncap_stages.text.formats import list_first
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ def _suggest_project(folder: Path) -> str:
     except OSError:
         inside = []
     if inside:
-        shown = ", ".join(make_printable(str(each)) for each in inside[:_MAX_SHOWN])
-        return f"name a project in it: {shown}{', ...' * (len(inside) > _MAX_SHOWN)}"
+        shown = list_first([make_printable(str(each)) for each in inside], _MAX_SHOWN)
+        return f"name a project in it: {shown}"
     return "`kc-generate CAPTURE --output FOLDER` makes a project; `kc-store ls` lists captures"
 
 

@@ -192,6 +192,19 @@ TrialsOption = Annotated[
         "configurations.",
     ),
 ]
+SourceDirOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--source-dir",
+        "-s",
+        metavar="PATH",
+        help="Folder with the kernel's source, or the file that has the kernel. May be repeated.",
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
+]
 HoldOption = Annotated[
     bool,
     typer.Option(

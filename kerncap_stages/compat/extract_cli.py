@@ -16,6 +16,7 @@ from kerncap_stages.cli.options import (
     BlockOption,
     ConfigurationOption,
     ExactOption,
+    ForceOption,
     GridBlocksOption,
     HoldOption,
     MangledOption,
@@ -26,6 +27,7 @@ from kerncap_stages.cli.options import (
     RankOption,
     ReachableOption,
     RegexOption,
+    SourceDirOption,
     StoreOption,
     TrialsOption,
     VersionOption,
@@ -66,15 +68,6 @@ DispatchOption = Annotated[
         "most time.",
     ),
 ]
-SourceDirOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--source-dir",
-        "-s",
-        metavar="PATH",
-        help="Folder with the kernel's source, or the file that has the kernel. May be repeated.",
-    ),
-]
 CompileCommandsOption = Annotated[
     Path | None,
     typer.Option(
@@ -91,10 +84,6 @@ CompilerOption = Annotated[
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="DIR", help="The project's folder. Default: ./isolated/KERNEL."),
-]
-ForceOption = Annotated[
-    bool,
-    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
 ]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Do each step again, even if nothing has changed.")

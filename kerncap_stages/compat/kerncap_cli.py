@@ -13,6 +13,7 @@ import typer
 
 from kerncap_stages.cli.console import say
 from kerncap_stages.cli.options import (
+    ForceOption,
     ProgramTimeoutOption,
     ReplayTimeoutOption,
     VersionOption,
@@ -140,10 +141,6 @@ TritonBackendOption = Annotated[
         metavar="hsa|python",
         help="Accepted for compatibility; both capture at the HSA level.",
     ),
-]
-ForceOption = Annotated[
-    bool,
-    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
 ]
 
 

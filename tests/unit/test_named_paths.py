@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import executables
 import pytest
@@ -28,6 +29,11 @@ def test_a_folder_names_the_projects_in_it(project):
     said = explain_path(str(project.parent))
     assert "is a folder, but not a project" in str(said)
     assert said.hint == f"name a project in it: {project}"
+    for number in range(6):
+        shutil.copytree(project, project.parent / f"project-{number}")
+    hint = explain_path(str(project.parent)).hint
+    assert hint.startswith(f"name a project in it: {project}, {project}-0, ")
+    assert hint.endswith(f"{project}-3 and 2 more")
     said = explain_path(str(project / "capture"))
     assert said.hint.startswith("`kc-generate CAPTURE --output FOLDER`")
 

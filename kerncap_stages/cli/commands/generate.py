@@ -10,6 +10,7 @@ import typer
 from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactArguments,
+    ForceOption,
     JsonOption,
     StoreOption,
     VersionOption,
@@ -51,10 +52,6 @@ AssemblyOption = Annotated[
     typer.Option(
         "--assembly", help="Make a project to edit the kernel's instructions, even if its source is known."
     ),
-]
-ForceOption = Annotated[
-    bool,
-    typer.Option("--force", help="Overwrite files that were edited, or a project that has more captures."),
 ]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Make the project again even if nothing has changed. Edits are kept.")

@@ -11,6 +11,7 @@ from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactArguments,
     JsonOption,
+    SourceDirOption,
     StoreOption,
     VersionOption,
     make_stage_app,
@@ -19,15 +20,6 @@ from kerncap_stages.cli.options import (
 app = make_stage_app(help_text="Find the source of a captured kernel.")
 
 
-SourceDirOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--source-dir",
-        "-s",
-        metavar="PATH",
-        help="Folder with the kernel's source, or the file that has the kernel. May be repeated.",
-    ),
-]
 CompileCommandsOption = Annotated[
     Path | None,
     typer.Option(

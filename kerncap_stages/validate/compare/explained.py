@@ -43,16 +43,9 @@ class WrongOutput:
         difference = self.difference
         if self.element_type not in FLOAT_TYPES or not difference.is_finite:
             return False
-        return 0.0 < difference.max_absolute <= self.largest_rounding or self._is_one_step
-
-    @property
-    def _is_one_step(self) -> bool:
-        """Whether 8-bit floats differ by one representable value at most."""
-        return self.element_type in FLOAT_TYPES and not self._is_rounded and self.difference.max_ulp == 1
-
-    @property
-    def _is_rounded(self) -> bool:
-        return not find_rounding(self.element_type).is_exact
+        if find_rounding(self.element_type).is_exact:  # 8-bit floats: the next representable value
+            return difference.max_ulp == 1
+        return 0.0 < difference.max_absolute <= self.largest_rounding
 
     @property
     def badness(self) -> float:

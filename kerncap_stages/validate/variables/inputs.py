@@ -61,15 +61,13 @@ def _describe(capture: Capture, variable: ModuleVariable) -> Region | None:
         (each for each in capture.regions if each.contains(variable.address) and end <= each.end_address),
         None,
     )
-    is_usable = (
-        around is not None
-        and around.pre is not None
-        and end <= around.end_address
-        and not around.read_only
-        and around.kind is MemoryKind.CODE_OBJECT
-        and around.size_bytes <= _MAX_BYTES
-    )
-    if around is None or not is_usable:
+    if (
+        around is None
+        or around.pre is None
+        or around.read_only
+        or around.kind is not MemoryKind.CODE_OBJECT
+        or around.size_bytes > _MAX_BYTES
+    ):
         return None
     states = {name: getattr(variable, name) for name in ("pre", "post", "written", "written_size_bytes")}
     where = {"base_address": variable.address, "size_bytes": variable.size_bytes}
