@@ -47,6 +47,13 @@ def name_limit(manifest: Validation | View) -> str | None:
     return _ONLY_VALUES if getattr(manifest, "inputs_kept", None) else None
 
 
+def name_left_out(*, perturb: bool, fresh_values: bool) -> str | None:
+    """Name the option that left states out, and what it left out; None if there was none."""
+    if not perturb:
+        return "--quick left out changed memory and fresh values of the inputs"
+    return None if fresh_values else "--captured-values left out fresh values of the inputs"
+
+
 def name_pass(manifest: Validation | View) -> str:
     """Name in a few words a PASS on a variant, with what it is limited to."""
     limit = name_limit(manifest) or (None if manifest.tolerance is None else "within bounds")
@@ -62,21 +69,16 @@ def describe_limit(manifest: Validation | View, full: str | None = None) -> str 
     if limit is None:
         return None
     options = getattr(manifest, "options", None)
-    if limit == _ONLY_STATE:
-        text = (
-            "Not full: --quick left out changed memory and fresh values of the inputs, so a variant that "
-            "knows the captured results passes, and so may one that writes nothing"
-        )
-    elif options is not None and not options.fresh_values:
-        text = (
-            "Not full: --captured-values left out fresh values of the inputs, so a variant that knows the "
-            "captured results passes"
-        )
-    else:
+    left_out = None
+    if options is not None:
+        left_out = name_left_out(perturb=bool(options.perturb), fresh_values=bool(options.fresh_values))
+    if left_out is None:
         return (
             "Not full: no fresh values of the inputs were tried, as the remarks say; `kc-capture --cases N` "
             "captures other inputs to judge by"
         )
+    text = f"Not full: {left_out}, so a variant that knows the captured results passes"
+    text += ", and so may one that writes nothing" if limit == _ONLY_STATE else ""
     return f"{text}; full: `{full}`" if full is not None else text
 
 

@@ -21,6 +21,7 @@ from kerncap_stages.evaluate.engine import EvaluateSettings, run_evaluate
 from kerncap_stages.evaluate.subject import Subject
 from kerncap_stages.manifests.evaluation import Outcome
 from kerncap_stages.pages.evaluation import make_ranks, point_to_reasons, summarise
+from kerncap_stages.pages.scope import name_left_out
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure
@@ -103,12 +104,11 @@ def evaluate_variants(store_folder: Path | None, arguments: EvaluateArguments) -
 
 def describe_left_out(judging: JudgingOptions, subject: str) -> str | None:
     """Say that right variants were not judged in full; None if they were."""
-    if not judging.quick and judging.fresh_values:
+    left_out = name_left_out(perturb=not judging.quick, fresh_values=judging.fresh_values)
+    if left_out is None:
         return None
-    left_out = "changed memory and fresh values" if judging.quick else "fresh values"
-    option = "--quick" if judging.quick else "--captured-values"
     return (
-        f"Not full: {option} left out {left_out} of the inputs; before you use a right one: "
+        f"Not full: {left_out}; before you use a right one: "
         f"`kc-validate {shlex.quote(make_printable(subject))} --variant FILE`"
     )
 
