@@ -104,6 +104,10 @@ class Baselines:
         """Replay from a state that ``start_from`` made, and that no later validation has: it is not kept."""
         return BaselineRun(start, self._replay(self._make_trial_key(*start.trials), start))
 
+    def run_kept(self, start: Start) -> BaselineReplay:
+        """Return the replay from a state with perturbed regions; later validations know it."""
+        return self._run_from(start, self._make_trial_key(*start.trials)).kept
+
     def find_kept(self, *trials: Trial) -> BaselineReplay | None:
         """Return the replay with these perturbations if an earlier validation kept it, else None."""
         return self._known(self._make_trial_key(*trials))

@@ -13,6 +13,7 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
 from kerncap_stages.validate.fresh_inputs import FreshInputs
+from kerncap_stages.validate.lone import LoneStates
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_put_back
 from kerncap_stages.validate.perturb.states import EVERYWHERE, LIGHT_PAIRS, MAX_BYTES, Perturbation
@@ -148,14 +149,17 @@ class Explorer:
         if sum(region.size_bytes for region in (*inputs, *unreached)) <= MAX_CHANGED_BYTES:
             beside = next(self.trials.make_joint(unreached), None)
         parts = [(region, self.find_input_parts(region)) for region in inputs]
+        is_exact, seed = self._settings.bounds.is_exact, self._seed or 0
+        read = [each for each in parts if each[0] not in self.reach.candidates]
         return FreshInputs(
             self._baselines,
             parts,
             beside,
             self._begin_together,
             self._store,
-            is_exact=self._settings.bounds.is_exact,
-            seed=self._seed or 0,
+            is_exact=is_exact,
+            seed=seed,
+            lone=LoneStates(self._store, self._capture, read, self._baselines, seed),
         )
 
     def _begin_together(self, starts: Sequence[Start]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
+    from kerncap_stages.validate.lone import LoneStates
     from kerncap_stages.validate.perturb.start import Start
 
 # So many inputs are tried by themselves; of further ones only floats change.
@@ -45,12 +46,13 @@ class FreshInputs:
         *,
         is_exact: bool,
         seed: int,
+        lone: LoneStates | None = None,
     ) -> None:
         """``inputs``: with the parts whose elements have one type.
 
         beside: perturbations of memory that no known pointer leads to, for the same state; None: none.
         begin: begins replays of the captured kernel. store: has the contents of memory.
-        is_exact: whether outputs must be the same, byte for byte.
+        is_exact: whether outputs must be the same, byte for byte. lone: finds one more state; None: does not.
         """
         self._baselines = baselines
         self._inputs = inputs
@@ -59,6 +61,7 @@ class FreshInputs:
         self._begin = begin
         self._store = store
         self._is_exact = is_exact
+        self._lone = lone
         # With bounds values stay in distribution, so that rounding errors stay as the bounds assume.
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
         self._outputs = OutputJudge(store, inputs)
@@ -68,9 +71,7 @@ class FreshInputs:
         self._was_sought = False
         self._others: dict[object, list[Start]] = {}
         self._runs: dict[object, BaselineRun] = {}
-        self._calmer: dict[
-            object, Start
-        ] = {}  # what was found to be tried instead of such a state, by its key
+        self._calmer: dict[object, Start] = {}  # what is tried instead of such a state, by its key
         self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
         self._milder: dict[int, str] = {}  # why an input has not its strongest values, by its number
         self.left_out = LeftOut()  # what is not tried
@@ -123,13 +124,14 @@ class FreshInputs:
                     if trial.is_fresh
                 ]
                 for variety in Variety
-                if variety is not Variety.ALL
+                if variety not in (Variety.ALL, Variety.LONE)
             ]
             for other in self._baselines.start_freshly(choices):
                 found.setdefault(_name(other), other)
             self._others[start.key] = [other for other in found.values() if other is not None]
         # A variant is not run from those that the captured kernel is known not to bear.
         chosen = [self._calmer.get(other.key, other) for other in self._others[start.key]]
+        chosen += self._lone.get_starts(self._outputs.find_lost_kept) if self._lone is not None else []
         return [each for each in chosen if each.key not in self._runs or self._runs[each.key].completed]
 
     def find_others(self) -> Iterator[BaselineRun]:
@@ -139,6 +141,9 @@ class FreshInputs:
             return
         if found[0].start.key not in self._others:
             self._begin(self.choose_others(found[0].start))
+        if self._lone is not None:
+            self._lone.find_starts(self._begin, self._outputs.find_lost_kept)
+            self.left_out.note_lone(self._lone.left_out)
         for start in self.choose_others(found[0].start):
             run = self._run_calmly(start)
             if not run.completed:
@@ -180,7 +185,7 @@ class FreshInputs:
 
     def _find_whether_it_shows(self, run: BaselineRun, usual: BaselineRun) -> bool:
         variety = run.start.variety or Variety.ALL
-        if variety in OTHER_SIGNS and self._has_more_special(run, usual):
+        if variety in (*OTHER_SIGNS, Variety.LONE) and self._has_more_special(run, usual):
             self.left_out.note(variety, "gives more NaNs or infinities")
             return False
         return not self._note_lost(run, variety)
@@ -293,7 +298,7 @@ class FreshInputs:
                 if replay is None:
                     return None
                 if replay.outcome is ReplayOutcome.COMPLETED:
-                    lost = self._find_lost_kept(replay)
+                    lost = self._outputs.find_lost_kept(replay)
                     if not lost:
                         borne = level
                         break
@@ -301,12 +306,6 @@ class FreshInputs:
                 slow_trials += replay.outcome is ReplayOutcome.TIMED_OUT
             levels.append(borne)
         return levels + [Perturbation.FRESH_FLOATS] * (len(self._inputs) - len(levels))
-
-    def _find_lost_kept(self, replay: BaselineReplay) -> dict[str, str]:
-        before = {}
-        if replay.changed_region is not None and replay.pre_state is not None:
-            before = {replay.changed_region: replay.pre_state}
-        return self._outputs.find_lost(before, replay.changed)
 
     def _try_with_and_without(self, levels: Sequence[Perturbation]) -> tuple[BaselineRun, bool] | None:
         """Try a state with memory that no known pointer leads to perturbed, too, then one without."""

@@ -39,6 +39,7 @@ from kerncap_stages.validate.judgement import (
     explain_kept,
     explain_not_fresh,
     explain_unreached,
+    find_kept,
     judge_precision,
 )
 from kerncap_stages.validate.nondeterminism import (
@@ -261,18 +262,12 @@ class Judge:
             why = (self._explorer.fresh.left_out.explain() or [NOT_FRESH]) if inputs else []
             return judgement.note(*why) if judgement.passed else judgement
         baseline, _ = found
-        kept = [
-            each
-            for each in inputs
-            if baseline.start.perturbed_states[each.base_address] == each.pre
-            and each.base_address not in baseline.changed
-        ]
-        kept += self._explorer.kept_variables
-        judgement = judgement.note(*explain_kept(map(self._explorer.find_input_parts, kept)))
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
         if judgement.passed:
             judgement = judgement.note(*self._explorer.fresh.left_out.explain())
+        kept = [*find_kept(inputs, [baseline, *others]), *self._explorer.kept_variables]
+        judgement = judgement.note(*explain_kept(map(self._explorer.find_input_parts, kept)))
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:
             judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement

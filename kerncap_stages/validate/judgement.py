@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.validation import Coverage
     from kerncap_stages.validate.arguments import Span
+    from kerncap_stages.validate.baselines import BaselineRun
     from kerncap_stages.validate.compare.regions import RegionDifference
     from kerncap_stages.validate.perturb.expectation import Expectation
     from kerncap_stages.validate.precision.measure import MeasuredOutput, Precision
@@ -168,6 +169,16 @@ class Judgement:
     def fail(self, *reasons: str) -> Judgement:
         """Fail and add the reasons; without a reason, return this judgement unchanged."""
         return replace(self, failures=(*self.failures, *reasons), passed=False) if reasons else self
+
+
+def find_kept(inputs: Iterable[Region], runs: Sequence[BaselineRun]) -> list[Region]:
+    """Find the inputs that have their captured values in all these runs, and do not change in the first."""
+    return [
+        each
+        for each in inputs
+        if all(run.start.perturbed_states.get(each.base_address, each.pre) == each.pre for run in runs)
+        and each.base_address not in runs[0].changed
+    ]
 
 
 def explain_kept(inputs: Iterable[Sequence[Span]]) -> list[str]:

@@ -86,6 +86,7 @@ class Variety(StrEnum):
     # ALL with a quarter of the floats zero, and without numbers in place of zeros alone, but in outputs. Of
     # floats that are not of ANY, those change their sign that do not in MIRRORED.
     ZEROS = "zeros"
+    LONE = "lone"  # the captured values with other lone numbers and addresses; not made here
 
 
 OTHER_SIGNS = frozenset({Variety.SIGNS, Variety.MIRRORED, Variety.ZEROS})

@@ -18,6 +18,7 @@ _TRIES = {
     Variety.SIGNS: "the captured values with other signs",
     Variety.MIRRORED: "other signs in the inputs",
     Variety.ZEROS: "more zeros in the inputs",
+    Variety.LONE: "other lone numbers or addresses",
 }
 
 
@@ -43,6 +44,11 @@ class LeftOut:
         """Note which inputs do not have the strongest values: why, by their names."""
         for why, names in _group(milder).items():
             self._why[f"the strongest fresh values of {', '.join(names)} were not tried"] = why
+
+    def note_lone(self, kept: Mapping[str, str]) -> None:
+        """Note which inputs kept their lone number or their addresses: why, by their names."""
+        for why, names in _group(kept).items():
+            self._why[f"{_TRIES[Variety.LONE]} in {', '.join(names)} were not tried"] = why
 
     def explain(self) -> list[str]:
         """Explain all that was noted, for people."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.validation import BaselineReplay
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
 
@@ -68,6 +69,13 @@ class OutputJudge:
                 if why is not None:
                     found[label_region(region, parts)] = why
         return found
+
+    def find_lost_kept(self, replay: BaselineReplay) -> dict[str, str]:
+        """As ``find_lost``, of a replay in which one region was changed."""
+        before = {}
+        if replay.changed_region is not None and replay.pre_state is not None:
+            before = {replay.changed_region: replay.pre_state}
+        return self.find_lost(before, replay.changed)
 
     def _explain_loss(
         self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef

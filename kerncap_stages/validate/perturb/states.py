@@ -106,6 +106,7 @@ _NAMES = {
     Variety.SIGNS: "the captured values with other signs",
     Variety.MIRRORED: "{} with other signs",
     Variety.ZEROS: "{} with more zeros",
+    Variety.LONE: "the captured values with other lone numbers or addresses",
 }
 
 
