@@ -23,6 +23,7 @@ bool Driver::turn_on(std::string_view word) const noexcept {
 }
 
 Result<void> Driver::write(const Region& region, std::uint64_t address, std::span<const std::byte> data) {
+  note_write(address, data.size());
   for (std::size_t done = 0, piece = 0; done < data.size(); done += piece) {
     piece = std::min(m_opened.staging.bytes, data.size() - done);
     if (const InPlace here = in_place(address + done, piece); here.memory != nullptr) {

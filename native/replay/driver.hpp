@@ -181,6 +181,9 @@ class Driver {
   }
 
  protected:
+  // write() is about to write there.
+  virtual void note_write(std::uint64_t /*address*/, std::uint64_t /*bytes*/) {}
+
   Opened m_opened;
   bool m_crowded_out = false;
 

@@ -57,8 +57,9 @@ Result<void> Engine::change(Candidate& candidate, const State& state) {
   std::vector<std::byte> here;
   const auto write = [&](const ChunkJob& job, std::span<const std::byte> data) -> Result<void> {
     const Region& region = m_plan.regions[job.owner];
+    if (!m_functions.wanted()) return m_driver.write(region, region.base + job.offset(), data);
     here.assign(data.begin(), data.end());
-    if (m_functions.wanted()) m_functions.bring_here(here);
+    m_functions.bring_here(here);
     return m_driver.write(region, region.base + job.offset(), here);
   };
   if (Result<void> changed = for_each_chunk(m_store, jobs, write, is_new); !changed) return changed;

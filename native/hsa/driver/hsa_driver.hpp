@@ -54,6 +54,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   [[nodiscard]] replay::Watch* watch() override { return m_watches ? this : nullptr; }
 
  private:
+  void note_write(std::uint64_t address, std::uint64_t bytes) override;
   // Of a software GPU only: there the processor compares.
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
   core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override;

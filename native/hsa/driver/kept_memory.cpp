@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 namespace kerncap::hsa {
 namespace {
@@ -30,6 +31,11 @@ void find_touched(std::uint64_t begin, std::uint64_t bytes, std::uint8_t* touche
 const std::byte* memory(std::uint64_t address, bool is_touched) {
   return is_touched ? static_cast<const std::byte*>(pointer(address)) : k_zeros;
 }
+
+// Each page is one thread's at a time, but for pages that two ranges share.
+bool is_set(std::uint8_t& flag) { return std::atomic_ref(flag).load(std::memory_order_relaxed) != 0; }
+
+void set(std::uint8_t& flag, bool value) { std::atomic_ref(flag).store(value ? 1 : 0, std::memory_order_relaxed); }
 
 // Nothing of it takes memory until it is written. Null: there is no room.
 std::byte* reserve(std::uint64_t bytes) {
@@ -71,6 +77,22 @@ const std::byte* KeptMemory::last(const Page& page) const {
   return m_in_last[page.number] != 0 ? m_last + page.offset : first(page);
 }
 
+void KeptMemory::note_write(std::uint64_t address, std::uint64_t bytes) {
+  for (const Part& part : m_parts) {
+    const std::uint64_t begin = std::max(address, part.address);
+    const std::uint64_t end = std::min(address + bytes, part.address + part.bytes);
+    if (begin >= end || m_may_differ.empty()) continue;
+    const auto page_of = [&](std::uint64_t at) {
+      return static_cast<std::ptrdiff_t>(part.first_page + (at - part.first_address()) / k_page);
+    };
+    std::fill(m_may_differ.begin() + page_of(begin), m_may_differ.begin() + page_of(end - 1) + 1, std::uint8_t{1});
+  }
+}
+
+void KeptMemory::spread_run() {
+  if (std::exchange(m_has_run, false)) std::fill(m_may_differ.begin(), m_may_differ.end(), std::uint8_t{1});
+}
+
 bool KeptMemory::keep() {
   const bool is_first = m_first == nullptr;
   std::byte*& copy = is_first ? m_first : m_last;
@@ -81,11 +103,18 @@ bool KeptMemory::keep() {
   std::vector<std::uint8_t>& is_in = is_first ? m_in_first : m_in_last;
   m_in_first.resize(m_pages);
   m_in_last.resize(m_pages);
+  m_may_differ.resize(m_pages);
+  spread_run();
   for_each_page(m_all, [&, this](const Page& page) {
+    if (!is_first && !is_set(m_may_differ[page.number])) {
+      m_in_last[page.number] = 0;
+      return;
+    }
     const std::byte* const now = memory(page.address, page.is_touched);
     const bool is_same = now == k_zeros ? m_in_first[page.number] == 0 : std::memcmp(now, first(page), page.bytes) == 0;
     if (!is_same) std::memcpy(copy + page.offset, now, page.bytes);
     is_in[page.number] = is_same ? 0 : 1;
+    set(m_may_differ[page.number], !is_first && !is_same);
   });
   return true;
 }
@@ -98,10 +127,15 @@ std::vector<std::uint32_t> KeptMemory::changed(std::uint64_t piece_bytes) {
     pieces += (part.bytes + piece_bytes - 1) / piece_bytes;
   }
   std::vector<std::uint32_t> words(pieces);
+  spread_run();
   for_each_page(m_all, [&](const Page& page) {
+    const bool is_first = m_in_last[page.number] == 0;         // the last copy is the first
+    if (is_first && !is_set(m_may_differ[page.number])) return;
     const std::byte* const now = memory(page.address, page.is_touched);
     const std::byte* const before = last(page);
-    if (now == before || std::memcmp(now, before, page.bytes) == 0) return;
+    const bool is_same = now == before || std::memcmp(now, before, page.bytes) == 0;
+    if (is_first) set(m_may_differ[page.number], !is_same);
+    if (is_same) return;
     const std::uint64_t offset = page.address - m_parts[page.part].address;
     // Of memory that does not begin with a page, a page may lie in two pieces: both count.
     for (const std::uint64_t at : {offset, offset + page.bytes - 1}) {
@@ -122,7 +156,10 @@ bool KeptMemory::cover(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void KeptMemory::put_back() {
+  spread_run();
   for_each_page(m_covered, [this](const Page& page) {
+    if (!is_set(m_may_differ[page.number])) return;
+    if (page.is_all) set(m_may_differ[page.number], false);
     const std::byte* const now = memory(page.address, page.is_touched);
     const std::byte* const before = first(page);
     if (now == before || std::memcmp(now, before, page.bytes) == 0) return;
@@ -157,8 +194,10 @@ void KeptMemory::for_each_page(const std::vector<Range>& ranges, const Work& wor
       const std::uint64_t end = std::min((begin & ~(k_page - 1)) + k_page, slab.end);
       const std::uint64_t offset = begin - part.first_address();
       const std::uint64_t number = part.first_page + offset / k_page;
+      const bool is_all = begin == std::max(part.address, begin & ~(k_page - 1)) &&
+                          end == std::min(part.address + part.bytes, (begin & ~(k_page - 1)) + k_page);
       work(Page{slab.part, number, begin, part.first_page * k_page + offset, static_cast<std::size_t>(end - begin),
-                (m_touched[number] & 1) != 0});
+                (m_touched[number] & 1) != 0, is_all});
       begin = end;
     }
   });

@@ -1,5 +1,6 @@
 // Copies of memory that the processor reaches at its own address, as that of a software GPU: they tell what a run has
-// changed, and put it back. Pages that nobody has touched are zero: they are neither copied nor read.
+// changed, and put it back. Pages that nobody has touched are zero: they are neither copied nor read. The owner says what
+// may have been written since the last call: other pages are as they were, and not compared again.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,9 @@ class KeptMemory {
   [[nodiscard]] bool is_empty() const noexcept { return m_parts.empty(); }
   // Before the first keep(); parts do not overlap. Untouched pages of the memory read as zeros.
   void add(std::uint64_t address, std::uint64_t bytes);
+  // What may have been written since: some bytes, or anything, as by a run of a kernel.
+  void note_write(std::uint64_t address, std::uint64_t bytes);
+  void note_run() noexcept { m_has_run = true; }
   // Copies the memory as it is now. Later calls copy only what differs from the first copy. False: there is no room.
   [[nodiscard]] bool keep();
   // Which words of changed() belong to pieces that are not as at the last keep(): one for each piece of each part, one
@@ -57,11 +61,13 @@ class KeptMemory {
     std::uint64_t offset;                // in the copies
     std::size_t bytes;
     bool is_touched;
+    bool is_all;                         // of what the part has of that page
   };
 
   template <typename Work>
   void for_each_page(const std::vector<Range>& ranges, const Work& work);
   void find_touched();
+  void spread_run();
   [[nodiscard]] const std::byte* first(const Page& page) const;
   [[nodiscard]] const std::byte* last(const Page& page) const;
 
@@ -75,6 +81,8 @@ class KeptMemory {
   std::vector<std::uint8_t> m_in_first;    // of each page; 0: it was zero
   std::vector<std::uint8_t> m_in_last;     // of each page; 0: it is as in the first copy
   std::vector<std::uint8_t> m_touched;     // the same; bit 0, as mincore() tells
+  std::vector<std::uint8_t> m_may_differ;  // the same; 0: it is as in the first copy, unless m_has_run
+  bool m_has_run = false;                  // any page may differ
 };
 
 }  // namespace kerncap::hsa

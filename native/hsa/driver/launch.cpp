@@ -28,6 +28,8 @@ void HsaDriver::choose_order(std::optional<std::uint64_t> seed) {
 
 Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& captured) {
   if (Result<void> settled = settle(); !settled) return settled.error();
+  m_remembered.note_run();
+  m_saved_in_place.note_run();
   auto& loaded = static_cast<LoadedCode&>(code);
   std::copy_n(captured.grid, 3, loaded.last_grid);
   std::copy_n(captured.block, 3, loaded.last_block);

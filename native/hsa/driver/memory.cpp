@@ -329,6 +329,11 @@ Result<void> HsaDriver::save(const std::vector<std::pair<const replay::Region*, 
   return {};
 }
 
+void HsaDriver::note_write(std::uint64_t address, std::uint64_t bytes) {
+  m_remembered.note_write(address, bytes);
+  m_saved_in_place.note_write(address, bytes);
+}
+
 Result<void> HsaDriver::restore_saved() {
   Result<void> copied = copy(false);
   if (!copied) return copied;

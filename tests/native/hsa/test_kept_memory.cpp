@@ -56,10 +56,12 @@ void a_changed_byte_marks_its_piece_alone() {
   memory[600 * k_page - 1] = 1;                 // of a page that nobody had touched
   memory[3] = 2;
   memory[650 * k_page] = 1;                     // of neither part
+  kept.note_run();
   CHECK(kept.changed(256 * k_page) == Words({1, 0, 1, 0, 0}));
   memory[3] = 1;
   memory[1000 * k_page - 8] = 1;                // the last byte of all
   memory[600 * k_page - 1] = 0;                 // a zero that is a touched page is as it was
+  kept.note_run();
   CHECK(kept.changed(256 * k_page) == Words({0, 0, 0, 0, 1}));
 }
 
@@ -77,6 +79,7 @@ void a_later_copy_is_compared_with_and_the_first_one_put_back() {
   memory[0] = 2;
   memory[2 * k_page] = 3;
   memory[5 * k_page] = 4;                       // not covered
+  kept.note_write(memory.address(), 8 * k_page);
   CHECK(kept.keep());
   CHECK(kept.changed(k_page) == Words(8));
   kept.put_back();
@@ -85,6 +88,7 @@ void a_later_copy_is_compared_with_and_the_first_one_put_back() {
   CHECK(kept.keep());
   CHECK(kept.changed(k_page) == Words(8));
   memory[0] = 2;
+  kept.note_write(memory.address(), 1);
   CHECK(kept.changed(k_page) == Words({1, 0, 0, 0, 0, 0, 0, 0}));
 }
 
@@ -97,9 +101,40 @@ void a_part_of_a_page_is_put_back_alone() {
   CHECK(kept.keep());
   CHECK(kept.cover(memory.address(200), 2 * k_page));
   std::memset(&memory[0], 2, 4 * k_page);
+  kept.note_run();
   CHECK(kept.changed(4 * k_page) == Words({1}));
   kept.put_back();
   CHECK(memory[199] == 2 && memory[200] == 1 && memory[199 + 2 * k_page] == 1 && memory[200 + 2 * k_page] == 2);
+}
+
+void only_what_may_have_been_written_is_looked_at() {
+  WorkerPool pool(1);
+  Memory memory;
+  KeptMemory kept(pool);
+  kept.add(memory.address(), 4 * k_page);
+  kept.add(memory.address(6 * k_page), 2 * k_page);
+  CHECK(kept.keep());
+  CHECK(kept.cover(memory.address(), 2 * k_page));
+  for (std::uint64_t page = 0; page < 8; ++page) memory[page * k_page] = 1;
+  kept.put_back();                              // nobody said so
+  CHECK(kept.changed(k_page) == Words(6) && memory[0] == 1);
+  kept.note_write(memory.address(k_page), 4 * k_page + 1);   // into the gap
+  CHECK(kept.changed(k_page) == Words({0, 1, 1, 1, 0, 0}));
+  kept.note_write(memory.address(7 * k_page), 1);
+  kept.put_back();
+  CHECK(memory[0] == 1 && memory[k_page] == 0 && memory[2 * k_page] == 1);
+  CHECK(kept.changed(k_page) == Words({0, 0, 1, 1, 0, 1}));
+  kept.note_run();                              // from now on all pages are looked at
+  kept.put_back();
+  CHECK(memory[0] == 0 && kept.changed(k_page) == Words({0, 0, 1, 1, 1, 1}));
+  CHECK(kept.keep());                           // not of what the first copy has
+  CHECK(kept.changed(k_page) == Words(6));
+  kept.note_run();
+  memory[k_page] = 5;
+  memory[6 * k_page] = 0;                       // as in the first copy, but not in the last
+  CHECK(kept.changed(k_page) == Words({0, 1, 0, 0, 1, 0}));
+  kept.put_back();
+  CHECK(memory[k_page] == 0 && memory[2 * k_page] == 1);
 }
 
 }  // namespace
@@ -109,5 +144,6 @@ int main() {
   a_changed_byte_marks_its_piece_alone();
   a_later_copy_is_compared_with_and_the_first_one_put_back();
   a_part_of_a_page_is_put_back_alone();
+  only_what_may_have_been_written_is_looked_at();
   return kerncap::test::exit_code();
 }
