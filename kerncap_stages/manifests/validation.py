@@ -166,15 +166,26 @@ class OutputState(Frozen):
     post: KeptRef | MemoryRef
 
 
+class PerturbedState(Frozen):
+    """The contents of a region from which a replay started, if it is one of several perturbed ones."""
+
+    base_address: Address
+    pre: KeptRef | MemoryRef
+
+
 class BaselineReplay(Frozen):
     """A replay of the captured kernel that the verdict used; later validations reuse it."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"perturbed"})
     key: Digest = Field(description="digest of the capture, perturbed pre-state, machine and replayer")
     changed_region: Address | None
     pre: KeptRef | MemoryRef | None = Field(description="the perturbed pre-state of that region")
     outcome: ReplayOutcome
     explanation: Remark | None = None
     outputs: tuple[OutputState, ...]
+    perturbed: tuple[PerturbedState, ...] | None = Field(
+        default=None, description="the pre-states of several regions that were perturbed together"
+    )
     opened: tuple[ByteRange, ...] = Field(
         default=(),
         description="of a guarded replay: address and length of what could be written beside the write set",
@@ -189,6 +200,14 @@ class BaselineReplay(Frozen):
     def pre_state(self) -> MemoryRef | None:
         """The perturbed pre-state of the region ``changed_region``."""
         return None if self.pre is None else MemoryRef.to(self.pre.digest)
+
+    @property
+    def pre_states(self) -> dict[int, MemoryRef]:
+        """The perturbed pre-states of one region or of several, by base address."""
+        found = {state.base_address: MemoryRef.to(state.pre.digest) for state in self.perturbed or ()}
+        if self.changed_region is not None and self.pre is not None:
+            found[self.changed_region] = MemoryRef.to(self.pre.digest)
+        return found
 
 
 class Guard(Frozen):

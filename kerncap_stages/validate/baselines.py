@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import KeptRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
+from kerncap_stages.manifests.validation import BaselineReplay, OutputState, PerturbedState, Validation
 from kerncap_stages.store.check import find_damaged, set_damaged_aside
 from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start, make_fresh_starts
@@ -84,9 +84,7 @@ class Baselines:
         if key in self._starts:
             return self._starts[key]
         kept = self._known(key)
-        known = None
-        if kept is not None and kept.changed_region is not None and kept.pre_state is not None:
-            known = {kept.changed_region: kept.pre_state}
+        known = None if kept is None else kept.pre_states
         start = Start(self._store, self._capture, *trials, known=known)
         if not start.is_fresh:
             self._starts[key] = start
@@ -162,10 +160,14 @@ class Baselines:
         changed = {base: post for base, post in run.outputs.items() if post != before.get(base)}
         perturbed = start.perturbed_states
         region = start.trials[0].region.base_address if len(start.trials) == 1 else None
+        together = tuple(
+            PerturbedState(base_address=base, pre=KeptRef.to(pre.digest)) for base, pre in perturbed.items()
+        )
         return BaselineReplay(
             key=key,
             changed_region=region,
             pre=None if region is None else KeptRef.to(perturbed[region].digest),
+            perturbed=together if len(together) > 1 else None,
             outcome=run.outcome,
             explanation=run.explanation,
             outputs=tuple(
@@ -210,8 +212,8 @@ def make_kept_finder(
     whole: set[Digest] = set()  # keys of replays whose states are here: they are looked up several times
 
     def is_whole(replay: BaselineReplay) -> bool:
-        states = [replay.pre_state, *replay.changed.values()]
-        if replay.key in whole or all(state is None or store.has_memory(state.digest) for state in states):
+        states = [*replay.pre_states.values(), *replay.changed.values()]
+        if replay.key in whole or all(store.has_memory(state.digest) for state in states):
             whole.add(replay.key)
         return replay.key in whole
 
@@ -231,8 +233,11 @@ def set_states_aside(store: Store, replays: Iterable[BaselineReplay], capture: D
     Then these replays are not found any more, and new ones store their states again. What the capture needs
     stays: its damage cannot be mended.
     """
-    states = [state for replay in replays for state in (replay.pre_state, *replay.changed.values())]
-    suspected = {state.digest for state in states if state is not None}
+    suspected = {
+        state.digest
+        for replay in replays
+        for state in (*replay.pre_states.values(), *replay.changed.values())
+    }
     for digest in [*suspected]:
         with contextlib.suppress(ArtifactError):
             suspected.update(chunk for chunk in store.read_chunk_list(digest)[2] if chunk is not None)

@@ -33,6 +33,7 @@ LEAVES_ALONE = "leaves outputs unchanged"
 FEW_RESULTS = "gives far fewer different results"
 _FEWER = 4  # times fewer than in the capture
 _SAMPLE = 1 << 16  # elements
+_MOST_KEPT_BYTES = 64 << 20  # of the pre-states of all regions
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class OutputJudge:
         self._store = store
         self._regions = regions
         self._captured: dict[int, list[_Results]] = {}  # by base address, of each part
+        # The same states are judged several times, and most begin with the same pre-state.
+        self._losses: dict[tuple[int, MemoryRef, MemoryRef], str | None] = {}
+        self._before: dict[int, tuple[MemoryRef, Bytes]] = {}  # by base address, the last one
+        self._keeps = sum(region.size_bytes for region, _ in regions) <= _MOST_KEPT_BYTES
 
     def find_lost(self, before: Mapping[int, MemoryRef], changed: Mapping[int, MemoryRef]) -> dict[str, str]:
         """Find the outputs that tell little now, and told more in the capture: why, by their names.
@@ -65,7 +70,12 @@ class OutputJudge:
             base = region.base_address
             if region.pre is not None and region.post is not None and region.post != region.pre:
                 pre, post = before.get(base, region.pre), changed.get(base)
-                why = LEAVES_ALONE if post is None else self._explain_loss(region, parts, pre, post)
+                why: str | None = LEAVES_ALONE
+                if post is not None:
+                    key = base, pre, post
+                    if key not in self._losses:
+                        self._losses[key] = self._explain_loss(region, parts, pre, post)
+                    why = self._losses[key]
                 if why is not None:
                     found[label_region(region, parts)] = why
         return found
@@ -81,7 +91,7 @@ class OutputJudge:
         self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef
     ) -> str | None:
         """Return why a region tells little; None: a part tells enough, or none told more in the capture."""
-        before, after = (self._store.read_memory(state.digest) for state in (pre, post))
+        before, after = self._read_before(region, pre), self._store.read_memory(post.digest)
         reasons = []
         for part, then in zip(parts, self._find_captured(region, parts), strict=True):
             if then.changed == 0:
@@ -98,10 +108,19 @@ class OutputJudge:
                 return None
         return reasons[0] if reasons else None
 
+    def _read_before(self, region: Region, pre: MemoryRef) -> Bytes:
+        known = self._before.get(region.base_address)
+        if known is not None and known[0] == pre:
+            return known[1]
+        content = self._store.read_memory(pre.digest)
+        if self._keeps:
+            self._before[region.base_address] = pre, content
+        return content
+
     def _find_captured(self, region: Region, parts: Sequence[Span]) -> list[_Results]:
         base = region.base_address
         if base not in self._captured and region.pre is not None and region.post is not None:
-            before, after = (self._store.read_memory(state.digest) for state in (region.pre, region.post))
+            before, after = self._read_before(region, region.pre), self._store.read_memory(region.post.digest)
             pieces = [(before[part.start : part.end], after[part.start : part.end]) for part in parts]
             self._captured[base] = [
                 _count_results(*piece, find_type(part.element_type, piece[1]))
@@ -133,13 +152,15 @@ def _count_results(before: Bytes, after: Bytes, element_type: str | None) -> _Re
     size = find_dtype(element_type).itemsize if element_type else 4
     words = [each[: each.size // size * size].view(f"u{size}") for each in (before, after)]
     places = np.flatnonzero(words[0] != words[1])
-    sample = words[1][places[:: 1 + places.size // _SAMPLE]]
+    # Not np.unique, which imports numpy.ma: that takes longer than to sort.
+    sample = np.sort(words[1][places[:: 1 + places.size // _SAMPLE]])
+    different = int(np.count_nonzero(sample[1:] != sample[:-1])) + min(1, sample.size)
     has_numbers = True
     if element_type in FLOAT_TYPES and places.size:
         with np.errstate(invalid="ignore"):
             values = words[1][places].view(find_dtype(element_type)).astype(np.float64)
         has_numbers = bool(np.isfinite(values).any())
-    return _Results(element_type, places.size, np.unique(sample).size, has_numbers)
+    return _Results(element_type, places.size, different, has_numbers)
 
 
 def count_special(store: Store, memory: MemoryRef, parts: Sequence[Span]) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import made_up
-from made_up_replays import Bench, double
+import numpy as np
+from made_up_replays import COUNT, Bench, double
 from manifest_examples import validation
 from stores import object_file
 
-from kerncap_stages.digest import ManifestRef
+from kerncap_stages.digest import KeptRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.validation import PerturbedState
 from kerncap_stages.store.chunks import read_chunk_list
-from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder
+from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder, set_states_aside
 from kerncap_stages.validate.perturb.states import perturb
 from kerncap_stages.validate.replayer import Run
 
@@ -68,6 +70,33 @@ def test_a_replay_whose_states_are_gone_is_made_again(store):
     chunk_list.write_bytes(content)
     (chunk,) = (each for each in read_chunk_list(store, kept.pre).digests if each is not None)
     object_file(store, chunk).unlink()
+    assert make_kept_finder(store)(kept.key) is None
+
+
+def test_a_replay_without_one_of_the_states_that_were_changed_together_is_made_again(store):
+    bench = Bench(store, double, double)
+    bench.judge()
+    (kept,) = bench.baselines.kept
+    with store.begin_transaction() as transaction:
+        other = MemoryRef.to(transaction.put_memory(np.arange(COUNT, dtype=np.float32)))
+        transaction.publish_objects()
+    states = (PerturbedState(base_address=0, pre=KeptRef.to(other.digest)),)
+    kept = kept.model_copy(update={"changed_region": None, "pre": None, "perturbed": states})
+    assert kept.pre_states == {0: other}
+    capture = ManifestRef.to(made_up.publish(store, b"code object", "_Z5scalePfS_fi"))
+    made = validation().model_copy(
+        update={"capture": capture, "variant": None, "precision": None, "baselines": (kept,)}
+    )
+    with store.begin_transaction() as transaction:
+        verdict = transaction.publish(dump(made), "validation", [capture.digest])
+    store.actions.put(kept.key, verdict)
+    assert make_kept_finder(store)(kept.key) == kept
+    (chunk,) = read_chunk_list(store, other).digests
+    file = object_file(store, chunk)
+    content = file.read_bytes()
+    file.chmod(0o644)
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert set_states_aside(store, [kept], capture.digest)  # it is damaged
     assert make_kept_finder(store)(kept.key) is None
 
 

@@ -13,6 +13,7 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Coverage
 from kerncap_stages.validate.explorer import Limits
 from kerncap_stages.validate.perturb.patterns import choose_samples
+from kerncap_stages.validate.perturb.states import perturb
 from kerncap_stages.validate.replayer import Run
 
 
@@ -152,3 +153,37 @@ def test_samples_are_apart_and_reach_from_end_to_end(size):
     assert all(a + length < b for (a, length), (b, _) in pairwise(found))
     assert all(any(a <= at < a + length for a, length in found) for at, _ in known)
     assert sum(length for _, length in found) <= min(size, 66 << 20)
+
+
+class TwoBeyondSight(BeyondSight):
+    """Two regions that no argument leads to."""
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        second = capture.regions[1].model_copy(update={"base_address": self.PLACE + 0x100000})
+        return capture.model_copy(update={"regions": (*capture.regions, second)})
+
+    def run(self, start, variant, repeats=None):
+        run = super().run(start, variant, repeats)
+        second = start.capture.regions[2]
+        return replace(run, outputs={**run.outputs, second.base_address: second.pre})
+
+
+def test_regions_that_are_changed_together_are_changed_once_for_all_verdicts(store, monkeypatch):
+    made = []
+
+    def count(store, transaction, trial, *more):
+        made.append(trial.region.base_address)
+        return perturb(store, transaction, trial, *more)
+
+    monkeypatch.setattr("kerncap_stages.validate.perturb.start.perturb", count)
+    bench = TwoBeyondSight(store, double, double)
+    assert bench.judge().passed
+    together = {bench.PLACE, bench.PLACE + 0x100000}
+    assert together <= set(made)
+    (kept,) = (each for each in bench.baselines.kept if each.perturbed)
+    assert kept.pre_states.keys() == together
+    bench.keep()
+    made.clear()
+    assert bench.judge().passed
+    assert not together & set(made)
