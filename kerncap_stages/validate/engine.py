@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from kerncap_stages.machine.one_thread import import_numpy
 from kerncap_stages.manifests import load
 from kerncap_stages.replay.standby import Standbys
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, find_verdict, read_request
@@ -58,6 +59,7 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
             standbys.start(1)
             if fresh or store.actions.get(request.first_key) is None:
                 standbys.start_for_later()
+        import_numpy()
         from kerncap_stages.validate.verdict import judge_and_publish
 
         return judge_and_publish(store, request, standbys, fresh=fresh)
