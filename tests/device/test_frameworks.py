@@ -54,11 +54,13 @@ print("ok", float(y[0]))
 JAX_STEPS = """
 import jax
 import jax.numpy as jnp
+import numpy
 mix = jax.jit(lambda x, y: jnp.exp(x) * y + x)
 softmax = jax.jit(lambda x: jax.nn.softmax(x, axis=-1))
 prefix = jax.jit(lambda x: jnp.cumsum(x, axis=-1))
-x = jnp.linspace(0.0, 1.0, 64 * 512).reshape(64, 512)
 for step in range(3):
+    # Other values at each step: what has the value that is written already does not count as written.
+    x = jnp.asarray(numpy.linspace(step, step + 1.0, 64 * 512, dtype=numpy.float32).reshape(64, 512))
     jax.block_until_ready((mix(x, x + 1.0), softmax(x), prefix(x)))
 print("ok")
 """

@@ -36,6 +36,7 @@ def require_outcomes(
     for name, file in variants.items():
         shutil.copy(file, folder / f"{name}.hsaco")
     done = stages.run("evaluate", digest, folder, "--workers", 1, "--json", *words)
+    assert done.code in (0, 1), f"{words}: {done.err}"
     outcomes = {
         each["name"].rpartition("/")[2].removesuffix(".hsaco"): _read_outcome(each)
         for each in json.loads(done.out)["variants"]
