@@ -10,7 +10,7 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.free_order import find_free_orders, has_same_elements
-from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
+from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states, find_states
 from kerncap_stages.validate.compare.scaled_bounds import (
     find_closeness,
     find_rounding,
@@ -28,10 +28,11 @@ from kerncap_stages.validate.judgement import (
     PartVerdict,
     explain_own,
 )
-from kerncap_stages.validate.perturb.expectation import leave_out
+from kerncap_stages.validate.perturb.expectation import Expectation, leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, find_type
 from kerncap_stages.validate.perturb.own_ranges import cut_at_ranges, differ_as_sums, find_float_ranges
+from kerncap_stages.validate.perturb.start import Start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer, Span
     from kerncap_stages.validate.explorer import Explorer
-    from kerncap_stages.validate.perturb.expectation import Expectation
-    from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.replayer import Run
 
 # How many times the largest difference between replays of the captured kernel a variant may be away from it.
@@ -77,7 +76,7 @@ class Comparison:
             if base not in run.outputs:
                 judgement = judgement.fail(f"the replay gave no state of region {base:#x}")
                 continue
-            states = _make_states(region, expected, run.outputs[base])
+            states = find_states(region, expected, run.outputs[base])
             if states.pre == states.expected == states.actual:
                 continue
             judgement = replace(
@@ -103,11 +102,7 @@ class Comparison:
         return judgement
 
     def judge_with_own(
-        self,
-        judgement: Judgement,
-        wanted: Expectation,
-        run: Run,
-        sample: Callable[[Start], Run | None],
+        self, judgement: Judgement, wanted: Expectation, run: Run, sample: Callable[[Start], Run | None]
     ) -> tuple[Judgement, Expectation]:
         """As ``judge_outputs``, but outputs may differ by as much as the captured kernel's own do.
 
@@ -122,6 +117,8 @@ class Comparison:
         if own is not None:
             # With other indices several threads may write to one element, or find a table full, in any order.
             allowed = self.allow_own_differences(wanted, own, exclude=wanted.start.is_perturbed)
+            if wanted.start.is_perturbed:
+                allowed = self._allow_unsteady(allowed, sample)
         rounds = wanted.start.is_fresh and wanted.bounds.is_exact
         if rounds and not (allowed != wanted and self.judge_outputs(judgement, allowed, run).passed):
             # A variant may be exact for the captured values, as small integers are, and round others.
@@ -152,18 +149,31 @@ class Comparison:
             for region, states, part, found in self._find_failing(wanted, outputs):
                 where = (region.base_address, part.start)
                 limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
-                if _is_within(found, limit):
+                if found.is_within(limit):
                     allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
                     own[where] = max(own.get(where, 0.0), allowed)
                 else:
                     failing.add(where)
         return leave_out(replace(wanted, own=own), failing, exclude=exclude)
 
+    def _allow_unsteady(self, wanted: Expectation, sample: Callable[[Start], Run | None]) -> Expectation:
+        """Leave out the parts in which the captured kernel's own runs from the captured state differ.
+
+        From another state a few runs may be the same there, and the next one may not.
+        """
+        start = Start(self._store, self._capture)
+        own = sample(start)
+        if own is None:
+            return wanted
+        known = replace(wanted, start=start, expected=own.outputs)
+        known = self.allow_own_differences(known, own, exclude=True)
+        return leave_out(wanted, known.nondeterministic | known.free.keys(), exclude=True)
+
     def may_be_own(self, wanted: Expectation, run: Run) -> bool:
         """Whether all that differs are floats, by what another order of operations may explain, or places."""
         ranged = self._find_ranges(wanted, [run.outputs]) if wanted.bounds.is_exact else wanted
         return all(
-            (wanted.bounds.is_exact and _is_within(found, self._find_rounding(states, part)))
+            (wanted.bounds.is_exact and found.is_within(self._find_rounding(states, part)))
             or has_same_elements(part.element_type, *self._read(part, states.expected, states.actual))
             for _, states, part, found in self._find_failing(ranged, run.outputs)
         )
@@ -193,7 +203,7 @@ class Comparison:
             actual = outputs.get(region.base_address)
             if actual is None or actual == expected:
                 continue
-            states = _make_states(region, expected, actual)
+            states = find_states(region, expected, actual)
             for part in self._find_parts(wanted, region, states):
                 bounds = self._choose_bounds(wanted, region, expected, part)
                 found = self._compare_part(region, states, part, bounds)
@@ -338,13 +348,3 @@ class Comparison:
             self._store, self._capture, self._arguments, states.expected, states.actual, window
         )
         return [] if why is None else [why]
-
-
-def _is_within(found: RegionDifference, limit: float) -> bool:
-    return found.difference.is_finite and 0.0 < found.difference.max_absolute <= limit
-
-
-def _make_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:
-    if region.pre is None:
-        raise ValueError("the region has no pre-state")
-    return States(region.pre, expected, actual, region.size_bytes)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests import ReadsObjects
+    from kerncap_stages.manifests.memory import Region
 
     Bytes = npt.NDArray[np.uint8]
 
@@ -52,6 +53,13 @@ class States:
     witness: tuple[MemoryRef, MemoryRef] | None = None
 
 
+def find_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:
+    """Return the states of a region that has a pre-state."""
+    if region.pre is None:
+        raise ValueError("the region has no pre-state")
+    return States(region.pre, expected, actual, region.size_bytes)
+
+
 @dataclass(frozen=True)
 class RegionDifference:
     """How a variant's state differs from the expected one, in a region or a part of it.
@@ -67,6 +75,10 @@ class RegionDifference:
     stray: tuple[tuple[int, int], ...]
     stray_bytes: int
     heat: tuple[int, ...]
+
+    def is_within(self, limit: float) -> bool:
+        """Whether elements differ, by at most a limit."""
+        return self.difference.is_finite and 0.0 < self.difference.max_absolute <= limit
 
     @property
     def passed(self) -> bool:
