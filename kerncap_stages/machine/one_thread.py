@@ -10,6 +10,7 @@ import sys
 from importlib import import_module
 
 _THREADS = "OPENBLAS_NUM_THREADS"
+_CHOSEN = (_THREADS, "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # which OpenBLAS reads
 
 
 def import_numpy() -> None:
@@ -17,7 +18,7 @@ def import_numpy() -> None:
 
     Processes that start later have the threads: a program of the user's may need them.
     """
-    if "numpy" in sys.modules or _THREADS in os.environ:
+    if "numpy" in sys.modules or any(name in os.environ for name in _CHOSEN):
         return
     os.environ[_THREADS] = "1"
     try:

@@ -94,6 +94,7 @@ def check_out(
         record = _make_record(digest, reproducer)
         if not force:
             _require_all_captures(folder, before, record)
+        _require_another_store(store, folder, held_out)
         lacking, kept = _compare(reproducer, folder, before, force=force)
         _require_same_subject(folder, before, record, kept)
         written = before.get("files", {})
@@ -111,7 +112,7 @@ def check_out(
             remove_file(folder, path)
         if not (folder / STORE / "artifacts" / digest).exists():
             copy_closure(store, [digest], Store.open((folder / STORE).absolute()))
-        _remove_held_out(store, folder, held_out)
+        _remove_held_out(folder, held_out)
         if before != record:
             _write_record(folder, record)
     return Checkout(folder, kept, aside, ", ".join(before["kernels"][:1]) if is_another else "")
@@ -125,18 +126,23 @@ def _list_held_out(folder: Path, held_out: Collection[Digest]) -> list[Digest]:
     return [each for each in held_out if own.has(each)]
 
 
-def _remove_held_out(store: Store, folder: Path, held_out: Collection[Digest]) -> None:
-    """Remove held-out captures from the project's store, and all artifacts that name them."""
+def _require_another_store(store: Store, folder: Path, held_out: Collection[Digest]) -> None:
+    """Refuse to remove captures from the store that they are read from."""
     found = _list_held_out(folder, held_out)
-    if not found:
-        return
-    own = Store.open((folder / STORE).absolute(), create=False)
-    if own.root.samefile(store.root):
+    if found and (folder / STORE).samefile(store.root):
         raise UsageError(
             f"{folder} would keep the held-out capture {found[0].short}: it is in the project's own store, "
             "which --store names",
             hint="make the project in another folder with --output",
         )
+
+
+def _remove_held_out(folder: Path, held_out: Collection[Digest]) -> None:
+    """Remove held-out captures from the project's store, and all artifacts that name them."""
+    found = _list_held_out(folder, held_out)
+    if not found:
+        return
+    own = Store.open((folder / STORE).absolute(), create=False)
     for entry in own.list_artifacts():
         if not own.find_closure(entry.digest).kinds.keys().isdisjoint(found):
             own.remove(entry.digest)

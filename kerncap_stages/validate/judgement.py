@@ -214,7 +214,7 @@ def explain_own(wanted: Expectation, parts: Iterable[tuple[Region, Span]]) -> li
         what.format(label or f"region {base:#x}")
         for places, what in ((wanted.free, FREE_ORDER), (wanted.nondeterministic, NOT_COMPARED))
         for base, start, label in known
-        if (base, start) in places
+        if (base, start) in places and (what == NOT_COMPARED or (base, start) not in wanted.nondeterministic)
     ]
 
 

@@ -181,7 +181,7 @@ class Driver {
   }
 
  protected:
-  // write() is about to write there.
+  // write() is about to write there. Restoring does not tell: it ends before memory is remembered or saved.
   virtual void note_write(std::uint64_t /*address*/, std::uint64_t /*bytes*/) {}
 
   Opened m_opened;

@@ -44,7 +44,8 @@ HeldOutOption = Annotated[
         "--held-out",
         metavar="CAPTURE",
         help="Leave this one of the captures out, so that whoever edits the project does not see it; "
-        "`kc-validate --held-out` judges it. May be repeated.",
+        "`kc-validate --held-out` judges it. An earlier project in the folder loses it, with all that was "
+        "made from it. May be repeated.",
     ),
 ]
 AssemblyOption = Annotated[

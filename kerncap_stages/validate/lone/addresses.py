@@ -1,8 +1,8 @@
 """Exchanges addresses in a table: a variant may compute them from the first one, or know the captured ones.
 
 Only addresses of floats that the kernel does not write are exchanged, and only where any of them may stand in
-the place of another: at equal distances in one region, or at one offset in regions of one size. Then no two
-work-items write one place that wrote two before, and nobody reads what another one writes.
+the place of another: at equal distances in one region, or at one offset in regions of one size. An exchange
+then never makes two work-items write one place, or one read what another writes.
 """
 
 from __future__ import annotations

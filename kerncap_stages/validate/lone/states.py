@@ -51,7 +51,10 @@ class KeepsReplays(Protocol):
 
 
 class LoneStates:
-    """Gives the inputs that the captured kernel bears it from other lone numbers, or exchanges addresses."""
+    """Makes the state with other lone numbers and exchanged addresses.
+
+    It changes the inputs with which the captured kernel completes, each tried by itself.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,8 @@ class LoneStates:
 
         These replays have always the same seed, so that later verdicts know them. begin: begins replays.
         """
-        if self._found is None and not self.get_starts(find_lost):
+        self.get_starts(find_lost)
+        if self._found is None:
             begin([each for each in self._alone if self._baselines.find_kept(*each.trials) is None])
             replays = [self._baselines.run_kept(start) for start in self._alone]
             self._found = self._choose(replays, find_lost)

@@ -18,7 +18,7 @@ _TRIES = {
     Variety.SIGNS: "the captured values with other signs",
     Variety.MIRRORED: "other signs in the inputs",
     Variety.ZEROS: "more zeros in the inputs",
-    Variety.LONE: "other lone numbers or addresses",
+    Variety.LONE: "other numbers that stand alone, or other addresses",
 }
 
 

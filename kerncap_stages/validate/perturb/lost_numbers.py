@@ -82,10 +82,7 @@ class OutputJudge:
 
     def find_lost_kept(self, replay: BaselineReplay) -> dict[str, str]:
         """As ``find_lost``, of a replay in which one region was changed."""
-        before = {}
-        if replay.changed_region is not None and replay.pre_state is not None:
-            before = {replay.changed_region: replay.pre_state}
-        return self.find_lost(before, replay.changed)
+        return self.find_lost(replay.pre_states, replay.changed)
 
     def _explain_loss(
         self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef

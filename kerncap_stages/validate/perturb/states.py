@@ -106,7 +106,7 @@ _NAMES = {
     Variety.SIGNS: "the captured values with other signs",
     Variety.MIRRORED: "{} with other signs",
     Variety.ZEROS: "{} with more zeros",
-    Variety.LONE: "the captured values with other lone numbers or addresses",
+    Variety.LONE: "the captured values with other numbers that stand alone, or other addresses",
 }
 
 

@@ -50,8 +50,8 @@ struct CudaDriver::LoadedCode final : replay::Code {
 Result<void> CudaDriver::start_driver() {
   // Code that is loaded at its first launch would be loaded inside the first timing.
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-  // A replay has one stream. Where 13 processes make contexts at once, one of them waits 1.5 s for its eight queues, and
-  // 0.5 s for one (H200).
+  // A replay has one stream. Where 13 processes make contexts at once, one of them waits 1.5 s for its eight queues,
+  // and 0.5 s for one (H200).
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
   if (Result<void> loaded = load_driver(); !loaded) return loaded;
   return checked("the CUDA driver does not start", driver().cuInit(0));

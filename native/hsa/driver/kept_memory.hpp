@@ -61,7 +61,7 @@ class KeptMemory {
     std::uint64_t offset;                // in the copies
     std::size_t bytes;
     bool is_touched;
-    bool is_all;                         // of what the part has of that page
+    bool is_all;                         // whether these are all bytes of the part in that page
   };
 
   template <typename Work>
