@@ -81,7 +81,7 @@ class OutputJudge:
         return found
 
     def find_lost_kept(self, replay: BaselineReplay) -> dict[str, str]:
-        """As ``find_lost``, of a replay in which one region was changed."""
+        """As ``find_lost``, of a replay that is kept."""
         return self.find_lost(replay.pre_states, replay.changed)
 
     def _explain_loss(
