@@ -24,6 +24,7 @@ from kerncap_stages.validate.perturb.moving import (
     look_like_places,
     permute,
     permute_places,
+    permute_unknown,
 )
 from kerncap_stages.validate.perturb.slabs import for_each_slab
 
@@ -291,7 +292,7 @@ def _freshen_elements(
         return values
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)
-    moved = permute(values, generator)
+    moved = permute_unknown(values, generator) if element_type is None else permute(values, generator)
     has_scalar = element_type in INTEGER_TYPES and change_scalar(values, moved, generator)
     if freshness is Freshness.IN_DISTRIBUTION or has_scalar:
         return moved

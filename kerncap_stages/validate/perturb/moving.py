@@ -26,6 +26,7 @@ _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 _FEW = 3
 _MOSTLY = 0.75
 _SMALL = 4  # places for each
+_FP16_EXPONENT = np.uint32(0x7C00)
 
 
 def permute(values: Words, generator: np.random.Generator) -> Words:
@@ -38,6 +39,21 @@ def permute(values: Words, generator: np.random.Generator) -> Words:
         return generator.permutation(values)
     moved = values.copy()
     moved[places] = generator.permutation(values[places])
+    return moved
+
+
+def permute_unknown(values: Words, generator: np.random.Generator) -> Words:
+    """Return words of unknown type in other places: uint32. No place gets a NaN or an infinity that held none.
+
+    Blocks of quantised numbers hold their scales as fp16. If the bytes of numbers came to the place of a scale,
+    it would often be a NaN, and so would the outputs. NaNs and infinities of longer types begin with one of fp16.
+    """
+    is_special = ((values & _FP16_EXPONENT) == _FP16_EXPONENT) | (
+        (values >> 16 & _FP16_EXPONENT) == _FP16_EXPONENT
+    )
+    moved = values.copy()
+    for part in (is_special, ~is_special):
+        moved[part] = permute(values[part], generator)
     return moved
 
 

@@ -272,3 +272,18 @@ def test_words_that_look_like_floats_change_as_floats():
     assert np.abs(made).max() <= 100
     assert (fresh(values, None, Freshness.IN_DISTRIBUTION) > 0).all()
     assert (fresh(values, None, Freshness.IN_DISTRIBUTION, variety=Variety.MIRRORED) < 0).any()
+
+
+@pytest.mark.parametrize("freshness", [Freshness.ANY, Freshness.IN_DISTRIBUTION])
+@pytest.mark.parametrize("seed", range(20))
+def test_scales_of_quantised_blocks_stay_numbers(freshness, seed):
+    generator = np.random.default_rng(7)
+    blocks = np.zeros(64, np.dtype([("scale", np.float16), ("sum", np.float16), ("numbers", np.int8, 32)]))
+    blocks["scale"], blocks["sum"] = generator.uniform(0.01, 0.1, 64), generator.normal(0, 1, 64)
+    blocks["numbers"] = generator.integers(-128, 128, (64, 32))
+    made = fresh(blocks.view(np.uint8), None, freshness, seed=seed).view(blocks.dtype)
+    assert np.isfinite(made["scale"]).all()
+    assert np.isfinite(made["sum"]).all()
+    assert (made["scale"] != blocks["scale"]).mean() > 0.9
+    assert (made["numbers"] != blocks["numbers"]).mean() > 0.9
+    assert (made["numbers"] < -120).mean() > 0.01
