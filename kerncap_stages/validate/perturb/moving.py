@@ -43,14 +43,14 @@ def permute(values: Words, generator: np.random.Generator) -> Words:
 
 
 def permute_unknown(values: Words, generator: np.random.Generator) -> Words:
-    """Return words of unknown type in other places: uint32. No place gets a NaN or an infinity that held none.
+    """Return words of unknown type, uint32, in other places.
 
-    Blocks of quantised numbers hold their scales as fp16. If the bytes of numbers came to the place of a scale,
-    it would often be a NaN, and so would the outputs. NaNs and infinities of longer types begin with one of fp16.
+    No place gets a NaN or an infinity that held none. Blocks of quantised numbers hold their scales as fp16.
+    If the bytes of numbers came to the place of a scale, it would often be a NaN, and so would the outputs.
+    The first half of a longer NaN or infinity is one as fp16, too.
     """
-    is_special = ((values & _FP16_EXPONENT) == _FP16_EXPONENT) | (
-        (values >> 16 & _FP16_EXPONENT) == _FP16_EXPONENT
-    )
+    low, high = ((half & _FP16_EXPONENT) == _FP16_EXPONENT for half in (values, values >> 16))
+    is_special = low | high
     moved = values.copy()
     for part in (is_special, ~is_special):
         moved[part] = permute(values[part], generator)
