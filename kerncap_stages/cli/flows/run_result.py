@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import find_symbol
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _NAME_WIDTH = 80
 _OTHER_CODE = "a kernel of this name is there, in another code object than the captured one"
 _ANY_CODE = "`--any-code` replaces it there, too; or capture the kernel again, in this program"
+
+_USERS_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 Line = tuple[str, str | None]  # a message, and the next step for the user
 
@@ -75,6 +78,8 @@ def _explain_nothing(
     """Explain why a variant ran in no dispatch, and what to do."""
     if failure := next((process.failure for process in run.processes if process.failure), None):
         return failure, None
+    if (ended := _explain_signal(run, found)) is not None:
+        return ended
     if not run.processes:
         return "the program used no GPU", explain_no_gpu(run.program, run.left_behind).hint
     if found.loaded and found.kept:
@@ -95,6 +100,16 @@ def _explain_nothing(
     if found.failures:
         return "the variant could not run", None
     return _explain_unknown(variant, run, any_code=any_code)
+
+
+def _explain_signal(run: ReplacedRun, found: Replaced) -> tuple[str, str | None] | None:
+    """Explain that a signal ended the program before it came to the kernel; None if no signal did."""
+    number = run.program.exit_signal
+    if number is None or found.kept or found.other_code or found.failures:
+        return None
+    done = "launched" if found.loaded else "loaded"
+    hint = None if number in _USERS_SIGNALS else "run the program alone first"
+    return f"the program {run.program.describe_end()} before it {done} the kernel", hint
 
 
 def _explain_unknown(variant: ChosenVariant, run: ReplacedRun, *, any_code: bool) -> tuple[str, str]:

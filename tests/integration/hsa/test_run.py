@@ -95,7 +95,13 @@ def test_a_kernel_that_is_not_there_is_said_and_the_exit_code_is_the_programs(st
     other = stages.run("run", *words, program("vector_add")).must(1)
     assert "nothing was replaced: no code object that the program loaded has this kernel" in other.err
     silent = stages.run("run", *words, "sh", "-c", "kill -9 $$").must(137)
-    assert "nothing was replaced: the program used no GPU" in silent.err
+    assert "nothing was replaced: the program ended by SIGKILL before it loaded the kernel\n" in silent.err
+    crashed = stages.run("run", *words, "sh", "-c", "ulimit -c 0; kill -SEGV $$").must(139)
+    assert (
+        "the program ended by SIGSEGV before it loaded the kernel\n  next: run the program alone"
+        in crashed.err
+    )
+    assert "the program used no GPU" in stages.run("run", *words, "true").must(1).err
     # Ctrl-C is the program's own; other signals to kc-run are passed on to it.
     script = 'trap "exit 9" TERM; kill -INT $PPID; kill -TERM $PPID; sleep 60 & wait; exit 1'
     assert "nothing was replaced" in stages.run("run", *words, "sh", "-c", script).must(9).err
