@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.consulted import Consulted
     from kerncap_stages.locate.units import Unit
     from kerncap_stages.locate.wanted import Wanted
+
+# As clang and gcc, and nvcc's own front end, say it.
+_MISSING_HEADER = re.compile(
+    r"error: (?:'(?P<quoted>[^']+)' file not found|(?P<plain>\S+): No such file or directory)"
+)
 
 
 def assume_unit(
@@ -38,10 +44,7 @@ def assume_unit(
     unit, problem = describe_unit(definition_file, command, wanted, wanted.compiler, consulted)
     shown = show_command(command, wanted)
     if problem is not None:
-        return None, (
-            f"`{shown}` was tried: {problem}; if a macro is missing, give it with "
-            "-D NAME=VALUE, or give the program's flags in a compile_commands.json"
-        )
+        return None, f"`{shown}` was tried: {problem}; {_advise(problem)}"
     if chosen is None or not unit.headers_by_compiler:
         return None, None
     return unit, (
@@ -49,6 +52,15 @@ def assume_unit(
         f"{describe_fit(command, wanted)}; to use another command, give a compile_commands.json with one "
         "entry (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
     )
+
+
+def _advise(problem: str) -> str:
+    """Say what to do about an assumed command that the compiler does not accept."""
+    flags = "give the program's flags in a compile_commands.json"
+    if missing := _MISSING_HEADER.search(problem):
+        header = missing["quoted"] or missing["plain"]
+        return f"name the folder that holds {header} by another --source-dir, or {flags}"
+    return f"if a macro is missing, give it with -D NAME=VALUE, or {flags}"
 
 
 def show_command(command: CompileCommand, wanted: Wanted) -> str:

@@ -54,6 +54,18 @@ def test_the_error_is_that_of_the_command_with_the_assumed_folders(store, unit, 
     assert source.unedited.same_instructions
 
 
+def test_a_header_in_a_folder_that_was_not_named(store, unit, tree, tmp_path):
+    code = device_code(unit, tmp_path / "code.hsaco", f"-I{tree}/inc", "-DREAL=float")
+    capture = publish(store, code, SCALE)
+    options = Options((tree / "src",), defines=("REAL=float",))
+    _, source = run_locate(store, capture, options)
+    assert "'grid/real.h' file not found" in source.explanation
+    assert "name the folder that holds grid/real.h by another --source-dir, or give" in source.explanation
+    named = Options((tree / "src", tree / "inc"), defines=("REAL=float",))
+    _, source = run_locate(store, capture, named)
+    assert source.unedited.same_instructions
+
+
 def test_fast_math_is_recognised(store, unit, tree, tmp_path):
     code = device_code(unit, tmp_path / "code.hsaco", f"-I{tree}/inc", "-DREAL=float", "-ffast-math")
     _, source = run_locate(store, publish(store, code, SCALE), Options((tree,), defines=("REAL=float",)))
