@@ -54,6 +54,27 @@ def test_a_small_element_beside_large_ones_needs_an_absolute_bound(store):
     assert bench.judge(bounds=Bounds(atol=1e-3)).passed
 
 
+def test_rounding_is_called_so_where_the_kernel_wrote_what_was_there_before(store):
+    """A kernel that runs again on the same inputs changes nothing: what a variant changed tells sizes."""
+    golden = np.linspace(1, 1000, COUNT, dtype=np.float32)
+
+    def writes(values):
+        values[:] = golden
+
+    def rounds(values):
+        values[:] = golden * np.float32(1 + 3e-6)
+
+    def halves(values):
+        values[:] = golden / 2
+
+    bench = Bench(store, writes, rounds, before=golden.copy())
+    (why, *_) = bench.judge(perturb=False).reasons
+    assert why.endswith("it may be rounding; `--rtol 1e-5` would allow it")
+    assert bench.judge(bounds=Bounds(rtol=1e-5), perturb=False).passed
+    (why, *_) = Bench(store, writes, halves, before=golden.copy()).judge(perturb=False).reasons
+    assert why.endswith("this is more than rounding, so no tolerance fits")
+
+
 def test_what_is_no_rounding_is_called_so(store):
     def halves_one(values):
         double(values)
