@@ -40,7 +40,13 @@ class SharedMemory:
         self._slots_offset = PAGE_BYTES + records_bytes
         total = self._slots_offset + slot_count * slot_bytes
         self.fd = os.memfd_create("kerncap", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, total)
+        try:
+            os.ftruncate(self.fd, total)
+        except OSError as error:
+            os.close(self.fd)
+            raise OSError(
+                error.errno, error.strerror, f"{total:,} bytes of memory shared with the program"
+            ) from error
         # Sealed, so that the program cannot shrink the file: access past its end would kill this process.
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         self._map = mmap.mmap(self.fd, total)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # If the replayer fails before it runs a kernel, that is an error to raise, not a result of the replay.
 _DAMAGED = "`kc-store check` names damaged and missing objects: import the capture again, or capture again"
 _SYSTEM = "check the permissions and the free space there, then run it again"
+_FILE_LIMIT = "raise the limit on the size of files (`ulimit -f unlimited`), and run it again"
 _DEVICE = "run it again: each start gets other addresses; `kc-show --about` lists GPUs and back ends"
 _ELSEWHERE = (
     "replay it on a machine with an NVIDIA GPU like the captured one: `kc-store export` writes it to a file"
@@ -34,6 +35,7 @@ _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "damaged": (ArtifactError, _DAMAGED),
     "malformed": (ArtifactError, "it cannot be repaired: capture again with this version"),
     "no_space": (DeviceError, _SYSTEM),
+    "file_limit": (DeviceError, _FILE_LIMIT),
     "permission": (DeviceError, _SYSTEM),
     "io": (DeviceError, _SYSTEM),
     "timeout": (DeviceError, _DEVICE),

@@ -127,6 +127,8 @@ def make_system_error(what: str, error: OSError) -> StoreError:
             "use a store that you may write to: --store DIR, or set KERNCAP_STORE; "
             "`kc-store export` copies artifacts from this one"
         )
+    elif error.errno == errno.EFBIG:
+        hint = "raise the limit on the size of files (`ulimit -f unlimited`), then run this again"
     return StoreError(f"{what}: {error.strerror or error}", hint=hint)
 
 

@@ -31,6 +31,9 @@ Exception exception_for(core::ErrorCode code) {
     case core::ErrorCode::no_space:
       return {"StoreError", "free space on that disk, or use another store (--store DIR), and run this again: what "
                             "was in the store is whole"};
+    case core::ErrorCode::file_limit:
+      return {"StoreError", "a limit on the size of files stopped this: raise it (`ulimit -f unlimited`), and run this "
+                            "again: what was in the store is whole"};
     case core::ErrorCode::permission:
       return {"StoreError", "use a store that you may write to: --store DIR; `kc-store export` copies artifacts out of "
                             "this one"};

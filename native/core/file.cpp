@@ -16,6 +16,7 @@ namespace kerncap::core {
 Error errno_error(const std::string& what, int number) {
   ErrorCode code = ErrorCode::io;
   if (number == ENOSPC || number == EDQUOT) code = ErrorCode::no_space;
+  if (number == EFBIG) code = ErrorCode::file_limit;
   if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::permission;
   if (number == ENOENT) code = ErrorCode::not_found;
   return {code, what + ": " + std::strerror(number)};

@@ -14,7 +14,7 @@
 
 namespace kerncap::core {
 
-// Turns errno into an Error: a full disk or missing rights are told apart from the rest.
+// Turns errno into an Error: a full disk, a limit on file sizes or missing rights are told apart from the rest.
 [[nodiscard]] Error errno_error(const std::string& what, int number);
 
 [[nodiscard]] Result<void> write_all(int fd, std::span<const std::byte> bytes);

@@ -15,6 +15,7 @@ enum class ErrorCode {
   damaged,            // bytes that do not hash to their name, truncated frames, bad structure
   malformed,          // bytes as they were written, in a form that what refers to them does not allow
   no_space,           // the disk is full or a quota is reached
+  file_limit,         // the process may not write files this large (RLIMIT_FSIZE)
   permission,         // not ours to read or write
   io,                 // any other system call failure
   timeout,            // a bounded wait ran out

@@ -251,3 +251,41 @@ print(len(store.list_artifacts()))
     assert len(out) == 4
     assert all("No space left on device" in line for line in out[:3])
     assert out[3] == "0"
+
+
+def test_a_write_that_a_limit_on_the_size_of_files_stops_names_the_limit(tmp_path):
+    """Not a full disk: what must be raised is the limit of the shell."""
+    code = """
+import os, resource, sys
+from pathlib import Path
+from kerncap_stages.errors import StoreError
+from kerncap_stages.store import Store
+store = Store.open(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+with store.begin_transaction() as transaction:
+    try:
+        transaction.put_bytes(os.urandom(1 << 20))
+    except StoreError as error:
+        print(error, error.hint, sep="\\n")
+"""
+    command = [sys.executable, "-P", "-c", code, tmp_path / "store"]
+    said, hint = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert said.endswith("File too large")
+    assert "`ulimit -f unlimited`" in hint
+    assert "space" not in hint
+
+
+def test_an_export_that_a_limit_on_the_size_of_files_stops_names_the_limit(tmp_path):
+    store = Store.open(tmp_path / "store")
+    (tmp_path / "large").write_bytes(random_bytes(6_000_000).tobytes())
+    put_path(store, tmp_path / "large")
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -S -f 1000; kc-store export @ -o {tmp_path}/copy"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"KERNCAP_STORE": str(store.root)},
+    )
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    assert f"cannot write {tmp_path}/copy: File too large\n" in done.stderr
+    assert "next: raise the limit on the size of files (`ulimit -f unlimited`)" in done.stderr

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import socket
 import subprocess
 import sys
 
+import pytest
+
 from kerncap_stages.collect.connection import Connection, LibrarySettings, has_memory
 from kerncap_stages.collect.protocol import Mode, Up
+from kerncap_stages.collect.shared_memory import SharedMemory
 from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
 
@@ -39,3 +44,15 @@ def test_a_collector_that_hears_nothing_is_given_up_and_finds_what_was_said(tmp_
         assert set(said) == {Up.NOTE}
         assert connection.is_lost()
         connection.close()
+
+
+def test_memory_that_a_limit_on_the_size_of_files_refuses_is_named():
+    """Linux counts it as a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with pytest.raises(OSError, match="bytes of memory shared with the program") as raised:
+            SharedMemory(4, 1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert raised.value.errno == errno.EFBIG
