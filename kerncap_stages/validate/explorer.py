@@ -12,7 +12,7 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
-from kerncap_stages.validate.fresh_inputs import FreshInputs
+from kerncap_stages.validate.fresh_states import FreshInputs
 from kerncap_stages.validate.lone import LoneStates
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_put_back

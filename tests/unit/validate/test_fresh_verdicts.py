@@ -8,7 +8,7 @@ from made_up_replays import COUNT, Bench, double
 
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.scaled_bounds import grow_tolerance
-from kerncap_stages.validate.fresh_inputs import FreshInputs
+from kerncap_stages.validate.fresh_states import FreshInputs
 from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
 
 START = np.random.default_rng(0).permutation(COUNT).astype(np.float32)

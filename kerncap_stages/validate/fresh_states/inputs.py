@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
+from kerncap_stages.validate.fresh_states.others import OtherStates
+from kerncap_stages.validate.perturb.fresh import Variety
 from kerncap_stages.validate.perturb.left_out import DOES_NOT_COMPLETE, LeftOut
-from kerncap_stages.validate.perturb.lost_numbers import (
-    OutputJudge,
-    count_special,
-    has_floats,
-    label_region,
-)
+from kerncap_stages.validate.perturb.lost_numbers import OutputJudge, label_region
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
 if TYPE_CHECKING:
@@ -58,10 +53,6 @@ class FreshInputs:
         self._inputs = inputs
         self._beside = beside
         self._seed = seed
-        self._begin = begin
-        self._store = store
-        self._is_exact = is_exact
-        self._lone = lone
         # With bounds values stay in distribution, so that rounding errors stay as the bounds assume.
         self._strongest = Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
         self._outputs = OutputJudge(store, inputs)
@@ -69,12 +60,12 @@ class FreshInputs:
         self._failed_starts: set[object] = set()
         self._found: tuple[BaselineRun, bool] | None = None
         self._was_sought = False
-        self._others: dict[object, list[Start]] = {}
-        self._runs: dict[object, BaselineRun] = {}
-        self._calmer: dict[object, Start] = {}  # what is tried instead of such a state, by its key
-        self._shows: dict[object, bool] = {}  # whether a variant can be judged from a state, by its key
         self._milder: dict[int, str] = {}  # why an input has not its strongest values, by its number
+        self._slow_trials = 0  # of the strongest values beside milder ones
         self.left_out = LeftOut()  # what is not tried
+        self._others = OtherStates(
+            baselines, inputs, self._outputs, self.left_out, begin, store, is_exact=is_exact, lone=lone
+        )
 
     @property
     def found(self) -> BaselineRun | None:
@@ -107,116 +98,17 @@ class FreshInputs:
         return self._found
 
     def choose_others(self, start: Start) -> list[Start]:
-        """Return the other states that belong to a start in which all inputs have fresh values.
-
-        First two in which only a few elements have them, others in the second: a variant that recognises the
-        captured inputs by some of their words takes them for the captured state. States that are the same
-        count once.
-        """
-        if start.key not in self._others:
-            states = start.perturbed_states
-            captured = tuple(trial.region.pre for trial in start.trials if trial.is_fresh)
-            found: dict[tuple[object, ...], Start | None] = {captured: None, _name(start): None}
-            choices = [
-                [
-                    replace(trial, variety=variety, all_fresh=states[trial.region.base_address])
-                    for trial in start.trials
-                    if trial.is_fresh
-                ]
-                for variety in Variety
-                if variety not in (Variety.ALL, Variety.LONE)
-            ]
-            for other in self._baselines.start_freshly(choices):
-                found.setdefault(_name(other), other)
-            self._others[start.key] = [other for other in found.values() if other is not None]
-        # A variant is not run from those that the captured kernel is known not to bear.
-        chosen = [self._calmer.get(other.key, other) for other in self._others[start.key]]
-        chosen += self._lone.get_starts(self._outputs.find_lost_kept) if self._lone is not None else []
-        return [each for each in chosen if each.key not in self._runs or self._runs[each.key].completed]
+        """As ``OtherStates.choose``."""
+        return self._others.choose(start)
 
     def find_others(self) -> Iterator[BaselineRun]:
-        """Yield replays of the captured kernel from the states of ``choose_others`` that it bears."""
+        """As ``OtherStates.find``, of the state that ``find_baseline`` finds."""
         found = self.find_baseline()
-        if found is None:
-            return
-        if found[0].start.key not in self._others:
-            self._begin(self.choose_others(found[0].start))
-        if self._lone is not None:
-            self._lone.find_starts(self._begin, self._outputs.find_lost_kept)
-            self.left_out.note_lone(self._lone.left_out)
-        for start in self.choose_others(found[0].start):
-            run = self._run_calmly(start)
-            if not run.completed:
-                self.left_out.note(start.variety, DOES_NOT_COMPLETE)
-            elif self._shows_something(run, found[0]):
-                yield run
-
-    def _run_calmly(self, start: Start) -> BaselineRun:
-        """Replay from another state; where other signs tell little, from the same with captured integers.
-
-        A flag or a count among them may decide whether the kernel does anything.
-        """
-        run = self._run_other(start)
-        if start.variety is Variety.SIGNS and start.key not in self._calmer:
-            self._calmer[start.key] = start
-            if not run.completed or self._find_lost(run):
-                trials = [
-                    trial
-                    for trial in start.trials
-                    if not trial.is_fresh or has_floats(self._store, trial.region, trial.parts)
-                ]
-                if any(trial.is_fresh for trial in trials) and len(trials) < len(start.trials):
-                    calmer = self._baselines.start_from(*trials)
-                    other = self._run_other(calmer)
-                    if other.completed and not self._find_lost(other):
-                        self._calmer[start.key] = calmer
-        return self._run_other(self._calmer.get(start.key, start))
-
-    def _run_other(self, start: Start) -> BaselineRun:
-        if start.key not in self._runs:
-            self._runs[start.key] = self._baselines.run_once(start)
-        return self._runs[start.key]
-
-    def _shows_something(self, run: BaselineRun, usual: BaselineRun) -> bool:
-        """Whether a variant can be judged from a state. If it cannot, or not for all outputs, note why."""
-        if run.start.key not in self._shows:
-            self._shows[run.start.key] = self._find_whether_it_shows(run, usual)
-        return self._shows[run.start.key]
-
-    def _find_whether_it_shows(self, run: BaselineRun, usual: BaselineRun) -> bool:
-        variety = run.start.variety or Variety.ALL
-        if variety in (*OTHER_SIGNS, Variety.LONE) and self._has_more_special(run, usual):
-            self.left_out.note(variety, "gives more NaNs or infinities")
-            return False
-        return not self._note_lost(run, variety)
-
-    def _note_lost(self, run: BaselineRun, variety: Variety) -> bool:
-        """Note which outputs tell little; whether all do."""
-        lost = self._find_lost(run)
-        if not lost:
-            return False
-        tells_nothing = run.changed.keys() <= {
-            region.base_address for region, parts in self._inputs if label_region(region, parts) in lost
-        }
-        self.left_out.note_outputs(variety, lost, tells_nothing=tells_nothing)
-        return tells_nothing
+        if found is not None:
+            yield from self._others.find(found[0])
 
     def _find_lost(self, run: BaselineRun) -> dict[str, str]:
         return self._outputs.find_lost(run.start.pre_states, run.changed)
-
-    def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:
-        """Whether outputs have more NaNs or infinities than with the captured signs.
-
-        Rounding may decide which of them there are, and with bounds a variant may round.
-        """
-        if self._is_exact:
-            return False
-        return any(
-            count_special(self._store, run.outputs[region.base_address], parts)
-            > count_special(self._store, usual.outputs[region.base_address], parts)
-            for region, parts in self._inputs
-            if region.base_address in run.changed
-        )
 
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
         levels = self._strongest_levels
@@ -227,7 +119,7 @@ class FreshInputs:
                 found = self._try_with_and_without(levels) or found
         if found is None or self._find_lost(found[0]):
             found = self._try_milder(found, levels)
-        if found is None or self._note_lost(found[0], Variety.ALL):
+        if found is None or self._others.note_lost(found[0], Variety.ALL):
             return None
         self.left_out.note_strongest(
             {label_region(*self._inputs[number]): why for number, why in sorted(self._milder.items())}
@@ -240,13 +132,14 @@ class FreshInputs:
         """Try milder values of all inputs: what the kernel bears of each by itself, it may not bear together.
 
         Nor with another seed. And where other signs give NaNs alone, the captured ones still tell something.
+        Then the others get back what they bear beside these.
         """
         order = list(FRESH)
         for milder in order[order.index(Perturbation.FRESH_IN_DISTRIBUTION) :]:
             milder_levels = [max(each, milder, key=order.index) for each in levels]
             run = self._try(milder_levels, with_unreached=False)
             if run is not None and (found is None or not self._find_lost(run)):
-                return (run if found is None else self._strengthen(run, milder_levels, levels)), False
+                return self._strengthen(run, milder_levels, levels), False
         return found
 
     def _strengthen(
@@ -258,7 +151,8 @@ class FreshInputs:
             if levels[number] is strongest[number]:
                 continue
             stronger = [*levels[:number], strongest[number], *levels[number + 1 :]]
-            tried = self._try(stronger, with_unreached=False) if number < _MAX_INPUTS else None
+            is_tried = number < _MAX_INPUTS and self._slow_trials < _MAX_SLOW_TRIALS
+            tried = self._try(stronger, with_unreached=False) if is_tried else None
             lost = {} if tried is None else self._find_lost(tried)
             if tried is None or lost:
                 self._milder[number] = next(iter(lost.values()), DOES_NOT_COMPLETE)
@@ -324,6 +218,7 @@ class FreshInputs:
         found = self._baselines.run_once(start)
         if found.completed:
             return found
+        self._slow_trials += found.kept.outcome is ReplayOutcome.TIMED_OUT
         self._failed_starts.add(start.key)
         return None
 
@@ -338,9 +233,3 @@ class FreshInputs:
                 *trials, *(self._beside or ()) if with_unreached else ()
             )
         return self._starts[key]
-
-
-def _name(start: Start) -> tuple[object, ...]:
-    """Name the contents of the regions that get fresh values."""
-    states = start.perturbed_states
-    return tuple(states[trial.region.base_address] for trial in start.trials if trial.is_fresh)
