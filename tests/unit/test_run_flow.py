@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from types import SimpleNamespace
 
 import manifest_examples as examples
@@ -13,6 +15,7 @@ from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts
 from kerncap_stages.cli.flows.run_check import CheckedDispatch, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
+from kerncap_stages.cli.named_output import remove_earlier
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.errors import UsageError
 
@@ -67,6 +70,49 @@ def test_what_a_failed_check_found_is_written(tmp_path):
     assert [each["passed"] for each in read["check"]] == [False, None]
     assert [each["validation"] for each in read["check"]] == ["e" * 64, None]
     assert "compare" not in read
+
+
+def write_page(path):
+    remove_earlier(path)
+    write_json(path, ProgramSpec(("./app",)), [VARIANT])
+
+
+def test_a_device_or_a_pipe_that_is_named_for_json_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with os.fdopen(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as reader:
+        write_page(pipe)
+        assert json.loads(reader.read(1 << 16))["command"] == ["./app"]
+    assert pipe.is_fifo()
+    device = tmp_path / "device"
+    device.symlink_to(os.devnull)
+    write_page(device)
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+def test_an_earlier_file_for_json_is_removed_and_a_link_to_it_stays(tmp_path):
+    page, link = tmp_path / "page.json", tmp_path / "link.json"
+    page.write_text("of an earlier run\n")
+    link.symlink_to(page)
+    remove_earlier(link)
+    assert not page.exists()
+    write_page(link)
+    assert link.is_symlink()
+    assert json.loads(page.read_text())["exit_code"] is None
+
+
+def test_json_to_standard_output_does_not_write_over_the_programs_output(tmp_path):
+    path = tmp_path / "out"
+    kept, other = os.dup(1), os.open(path, os.O_WRONLY | os.O_CREAT)
+    os.dup2(other, 1)
+    try:
+        os.write(1, b"of the program\n")
+        write_page(path)
+    finally:
+        os.dup2(kept, 1)
+    first, _, rest = path.read_text().partition("\n")
+    assert first == "of the program"
+    assert json.loads(rest)["command"] == ["./app"]
 
 
 def test_times_are_named():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
 from kerncap_stages.cli.console import add_store_option, emit, open_messages, say
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
+from kerncap_stages.cli.named_output import open_output
 from kerncap_stages.errors import ArtifactNotFound, ExitCode, StoreError, UsageError
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
 from kerncap_stages.evaluate.ends import EvaluationInterrupted, EvaluationNotPublished
@@ -196,7 +196,7 @@ class Lines:
                     hint="--lines /dev/stdout writes to standard output; the digest follows as the last line",
                 )
             try:
-                self._file = _open_lines(path)
+                self._file = open_output(path)
             except OSError as error:
                 raise UsageError(
                     f"--lines {path}: {error.strerror}", hint="name a file that you can write"
@@ -223,16 +223,6 @@ class Lines:
                 f"--lines {self._path}: {error.strerror}",
                 hint="what was judged is in the store: run it again",
             ) from error
-
-
-def _open_lines(path: Path) -> FileIO:
-    """Open a file for lines. One that is standard output or error already is not truncated under it."""
-    for stream in (1, 2):
-        with contextlib.suppress(OSError):
-            if os.path.samestat(path.stat(), os.fstat(stream)):
-                # The copy shares the place that is written next.
-                return os.fdopen(os.dup(stream), "wb", buffering=0)
-    return path.open("wb", buffering=0)
 
 
 def show_ranks(evaluation: Evaluation) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.cli.named_output import open_output
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -39,7 +41,10 @@ def write_json(
         page["check"] = [_describe_dispatch(each) for each in checked]
     if comparison is not None:
         page["compare"] = _describe_comparison(comparison)
-    path.write_text(json.dumps(page, indent=2) + "\n")
+    rest = memoryview(json.dumps(page, indent=2).encode() + b"\n")
+    with open_output(path) as file:
+        while rest:
+            rest = rest[file.write(rest) :]
 
 
 def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
