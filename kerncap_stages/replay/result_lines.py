@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kerncap_stages.manifests.replay import Comparison, Overrides, Replay
+    from kerncap_stages.manifests.timing import TimingSummary
     from kerncap_stages.replay.report import ReplayResult, WrongRuns
 
 _MAX_MISMATCHES = 8
@@ -30,15 +31,11 @@ def write_result_lines(made: Replay, result: ReplayResult, within: str | None = 
         yield from _describe_wrong_runs(result.wrong_runs)
     if made.timing is not None:
         timing = made.timing
-        median, shortest, longest = map(
-            formats.format_duration, (timing.median_ns, timing.p05_ns, timing.p95_ns)
-        )
-        text = f"{formats.count(len(timing.samples_ns), 'run')}, median {median}"
-        if len(timing.samples_ns) > 1:
-            text += f", 5 to 95 %: {shortest} to {longest}"
-        if timing.source is TimeSource.SOFTWARE_GPU:
-            text += " (on the software GPU: says nothing about hardware)"
-        yield text
+        if made.comparison is None:
+            yield _describe_times(timing)
+        else:
+            yield f"baseline, the captured kernel: {_describe_times(made.comparison.baseline)}"
+            yield f"variant: {_describe_times(timing)}"
         if timing.instructions is not None:
             yield _describe_instructions(timing.instructions, made.comparison)
     if made.comparison is not None:
@@ -70,6 +67,16 @@ def write_result_lines(made: Replay, result: ReplayResult, within: str | None = 
         yield formats.tell_variant_shape(made.plan.variant_shape)
     for note in (*result.notes, *result.without):
         yield f"note: {note}"
+
+
+def _describe_times(timing: TimingSummary) -> str:
+    median, shortest, longest = map(formats.format_duration, (timing.median_ns, timing.p05_ns, timing.p95_ns))
+    text = f"{formats.count(len(timing.samples_ns), 'run')}, median {median}"
+    if len(timing.samples_ns) > 1:
+        text += f", 5 to 95 %: {shortest} to {longest}"
+    if timing.source is TimeSource.SOFTWARE_GPU:
+        text += " (on the software GPU: says nothing about hardware)"
+    return text
 
 
 def _describe_ratio(found: Comparison) -> str:

@@ -49,6 +49,16 @@ def test_one_pair_of_runs_says_that_it_shows_no_spread():
     assert "0.550 (median of 2 pairs of runs, 5 to 95 %: 0.505 to 0.595)" in line
 
 
+def test_a_comparison_says_which_time_is_whose():
+    made = replay(5, 10)
+    first, second, *_ = write_result_lines(made, ReplayResult(outcome=made.outcome))
+    assert first.startswith("baseline, the captured kernel: 2 runs, median 100 ns, ")
+    assert second.startswith("variant: 2 runs, median 55 ns, ")
+    alone = made.model_copy(update={"comparison": None})
+    first, *_ = write_result_lines(alone, ReplayResult(outcome=alone.outcome))
+    assert first.startswith("2 runs, median 55 ns, ")
+
+
 def cases(*measured, kernels=("k", "k")):
     return [
         Case(kernel, f"{number} work-groups", time_ns, calls=calls)

@@ -85,9 +85,11 @@ def require_captures(text: str, captures: Sequence[Digest], expected: Sequence[s
     if not expected or not other:
         return
     name = make_printable(text)
+    words = " ".join(f"--expect-capture {capture}" for capture in other)
+    verb = "give" if len(other) == len(captures) else "add"  # the project has expected captures, too
     raise Refused(
         f"{name} is of capture {', '.join(other)}, which --expect-capture does not name; it names "
         f"{', '.join(expected)}",
-        hint=f"if {name} is what you want to judge, give --expect-capture {other[0]}; else make a project of "
+        hint=f"if {name} is what you want to judge, {verb} {words}; else make a project of "
         f"the expected capture: `kc-generate {expected[0][:12]} --output FOLDER`",
     )

@@ -37,6 +37,10 @@ def test_a_variant_that_is_right_for_some_cases_only(stages):
         "wave instructions, variant / baseline over all cases, weighted by their calls in the profile: "
         f"{after / before:.3f} (not a ratio of times)"
     )
+    words = ("validate", "project", "--baseline", "--quick", "--expect-capture", captures[0])
+    refused = stages.run(*words).must(6).err
+    assert f"add --expect-capture {captures[1]} --expect-capture {captures[2]}; else" in refused
+    stages.run(*words, "--expect-capture", captures[1], "--expect-capture", captures[2]).must()
     # As if the grid of the largest case had been read off the others.
     edited.write_text(unedited.replace("if (i < count)", "if (i < count && blockIdx.x < 8)"))
     assert make(stages, project, "recompile").returncode == 0
