@@ -19,14 +19,29 @@ def open_output(path: Path) -> FileIO:
     return path.open("wb", buffering=0)
 
 
-def remove_earlier(path: Path) -> None:
-    """Remove an earlier run's file, or the file that a link leads to.
+def begin_output(path: Path) -> None:
+    """Remove an earlier run's file, or the file that a link leads to. Raises OSError if none can be made.
 
     A device or a pipe stays, and so does a file that is standard output or error already.
     """
     target = path.resolve()
-    if target.is_file() and _find_stream(path) is None:
+    if _find_stream(path) is None and (target.is_file() or not target.exists()):
+        target.unlink(missing_ok=True)
+        target.touch()
         target.unlink()
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file. Raises OSError; what was written of the file until then is removed."""
+    rest = memoryview(content)
+    try:
+        with open_output(path) as file:
+            while rest:
+                rest = rest[file.write(rest) :]
+    except OSError:
+        with suppress(OSError):
+            begin_output(path)
+        raise
 
 
 def _find_stream(path: Path) -> int | None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 from types import SimpleNamespace
 
 import manifest_examples as examples
 import pytest
 
-from kerncap_stages.cli.flows import run_check, run_variants
+from kerncap_stages.cli import named_output
+from kerncap_stages.cli.flows import run, run_check, run_variants
 from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts
 from kerncap_stages.cli.flows.run_check import CheckedDispatch, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
-from kerncap_stages.cli.named_output import remove_earlier
+from kerncap_stages.cli.named_output import begin_output
 from kerncap_stages.collect.program import ProgramSpec
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import DeviceError, UsageError
 
 
 def test_a_kernel_of_several_cases_is_named_once(tmp_path, monkeypatch):
@@ -73,7 +75,7 @@ def test_what_a_failed_check_found_is_written(tmp_path):
 
 
 def write_page(path):
-    remove_earlier(path)
+    begin_output(path)
     write_json(path, ProgramSpec(("./app",)), [VARIANT])
 
 
@@ -94,11 +96,26 @@ def test_an_earlier_file_for_json_is_removed_and_a_link_to_it_stays(tmp_path):
     page, link = tmp_path / "page.json", tmp_path / "link.json"
     page.write_text("of an earlier run\n")
     link.symlink_to(page)
-    remove_earlier(link)
+    begin_output(link)
     assert not page.exists()
     write_page(link)
     assert link.is_symlink()
     assert json.loads(page.read_text())["exit_code"] is None
+
+
+def test_json_that_cannot_be_written_names_the_file_and_leaves_none(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match=r"^--json /proc/page\.json: "):
+        run._prepare_json(Path("/proc/page.json"))
+    full = Path("/dev/full")
+    with pytest.raises(DeviceError, match=r"^--json /dev/full: No space left on device"):
+        write_page(full)
+    assert full.is_char_device()
+    page = tmp_path / "page.json"
+    monkeypatch.setattr(named_output, "open_output", lambda _: full.open("wb", buffering=0))
+    page.write_text("{")
+    with pytest.raises(DeviceError, match="what was found is not in a file"):
+        write_json(page, ProgramSpec(("./app",)), [VARIANT])
+    assert not page.exists()
 
 
 def test_json_to_standard_output_does_not_write_over_the_programs_output(tmp_path):

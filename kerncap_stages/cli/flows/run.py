@@ -14,7 +14,7 @@ from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
 from kerncap_stages.cli.flows.run_result import describe_run
 from kerncap_stages.cli.flows.run_variants import choose_variants, write_files
-from kerncap_stages.cli.named_output import remove_earlier
+from kerncap_stages.cli.named_output import begin_output
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
 from kerncap_stages.errors import ExitCode, KerncapError, UsageError
@@ -115,7 +115,10 @@ def _prepare_json(path: Path) -> None:
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise UsageError(f"--json {path}: {what}", hint="name a file in a folder that exists")
-    remove_earlier(path)
+    try:
+        begin_output(path)
+    except OSError as error:
+        raise UsageError(f"--json {path}: {error.strerror}", hint="name a file that you can write") from error
 
 
 def _name_store(text: str, store: Store, known: Remembered | None, store_folder: Path | None) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.cli.named_output import open_output
+from kerncap_stages.cli.named_output import write_output
+from kerncap_stages.errors import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,10 @@ def write_json(
     run: ReplacedRun | None = None,
     comparison: Comparison | None = None,
 ) -> None:
-    """Write a file. ``checked``: None without a check. ``run``: None if the program was not run."""
+    """Write a file. ``checked``: None without a check. ``run``: None if the program was not run.
+
+    Raises DeviceError if it cannot be written.
+    """
     page: dict[str, Any] = {
         "schema_version": 1,
         "command": list(spec.command),
@@ -41,10 +45,13 @@ def write_json(
         page["check"] = [_describe_dispatch(each) for each in checked]
     if comparison is not None:
         page["compare"] = _describe_comparison(comparison)
-    rest = memoryview(json.dumps(page, indent=2).encode() + b"\n")
-    with open_output(path) as file:
-        while rest:
-            rest = rest[file.write(rest) :]
+    try:
+        write_output(path, json.dumps(page, indent=2).encode() + b"\n")
+    except OSError as error:
+        raise DeviceError(
+            f"--json {path}: {error.strerror}; what was found is not in a file",
+            hint="free space on that disk, or name another file, and run it again",
+        ) from error
 
 
 def _describe_comparison(comparison: Comparison) -> dict[str, Any]:

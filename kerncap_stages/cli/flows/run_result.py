@@ -124,8 +124,10 @@ def _explain_unknown(variant: ChosenVariant, run: ReplacedRun, *, any_code: bool
     if close:
         listed = ", ".join(shorten(each, _NAME_WIDTH) for each in close)
         why += f"; it loaded kernels with similar names: {listed}"
-    else:
+    elif names:
         why += f"; none of the {count(len(names), 'kernel')} that it loaded has a similar name"
+    else:
+        why += "; it loaded no kernel"
     return (
         why,
         f"{_write('kc-profile', (), run)} lists the kernels that run; capture the one that you mean, and "

@@ -14,7 +14,7 @@ from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.flows.validate_inputs import require_captures, require_inputs
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
-from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.errors import DeviceError, ExitCode, UsageError
 from kerncap_stages.manifests import open_view
 from kerncap_stages.pages.scope import (
     describe_earlier,
@@ -82,8 +82,12 @@ class ValidateArguments:
 def validate_variants(
     store_folder: Path | None, artifacts: Sequence[str] | None, arguments: ValidateArguments
 ) -> ExitCode:
-    """Judge the variant of each project or capture; returns ANSWER_IS_NO if one verdict is FAIL."""
+    """Judge the variant of each project or capture; returns ANSWER_IS_NO if one verdict is FAIL.
+
+    Raises DeviceError at the end if a report cannot be written.
+    """
     worst = ExitCode.DONE
+    unwritten: DeviceError | None = None
     for text in read_artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
         project = find_project(text)
@@ -102,7 +106,8 @@ def validate_variants(
         for number, (store, capture) in enumerate(judged):
             digest, verdict = _judge(store, capture, variant, project, arguments)
             if arguments.report is not None:
-                _write_report(store, digest, arguments.report, "" if len(judged) == 1 else str(number))
+                below = "" if len(judged) == 1 else str(number)
+                unwritten = _write_report(store, digest, arguments.report, below) or unwritten
             if cases:
                 say(f"{make_printable(cases[number].title)}:")
             for line in format_lines(verdict, verbose=arguments.verbose):
@@ -119,6 +124,8 @@ def validate_variants(
             say(make_printable(line))
         if not all(passed):
             worst = ExitCode.ANSWER_IS_NO
+    if unwritten is not None:
+        raise unwritten
     return worst
 
 
@@ -184,8 +191,16 @@ def _judge(
     return known or judge_now(store, request, fresh=arguments.fresh)
 
 
-def _write_report(store: Store, verdict: Digest, folder: Path, below: str) -> None:
+def _write_report(store: Store, verdict: Digest, folder: Path, below: str) -> DeviceError | None:
+    """Write a report; returns an error if it cannot be written: the verdict is shown all the same."""
     # The models and the templates are needed for a report only.
     from kerncap_stages.cli.flows.report import write_report_of
 
-    say(f"report: {write_report_of(store, verdict, folder, below)}")
+    try:
+        say(f"report: {write_report_of(store, verdict, folder, below)}")
+    except OSError as error:
+        return DeviceError(
+            f"cannot write the report in {folder}: {error.strerror}",
+            hint="free space on that disk, or name another folder, and run it again: the verdict is known",
+        )
+    return None

@@ -234,6 +234,15 @@ def test_the_report_shows_where_outputs_differ(on, variant):
     )
 
 
+def test_a_report_that_cannot_be_written_does_not_hide_the_verdict(on, variant):
+    stages, digest = on("by_symbol", 0)
+    (stages.folder / "report/index.html").mkdir(parents=True)
+    done = stages.run("validate", digest, "--variant", variant("half"), "--report", "report").must(4)
+    assert "Result: FAIL" in done.err
+    assert "kc-validate: error: cannot write the report in report: " in done.err
+    assert len(done.out.split()) == 1
+
+
 def test_the_heat_map_is_in_the_terminal(on, variant):
     stages, digest = on("by_symbol", 0)
     said = stages.run("validate", digest, "--variant", variant("half")).must(1).err
