@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests import View
     from kerncap_stages.store import Store
 
+_SCALAR_BYTES = 8
+_MOST_SCALARS = 4  # in the title of a case
+_LARGE = 1 << 24  # a number from here on is rather a float or an address
+
 
 @dataclass(frozen=True)
 class Case:
     """A capture among others of one project.
 
     kernel: demangled name.
-    launch: the grid and the block, in words; empty if the kernel has no other capture.
+    launch: the grid and the block, in words, and what tells it from other captures with the same ones; empty
+    if the kernel has no other capture.
     time_ns: of all dispatches in this shape, as the profile measured it; None if there was no profile.
     calls: the dispatches in this shape, likewise. held_out: it is not in the project.
     """
@@ -51,9 +56,11 @@ def read_cases(captures: Sequence[tuple[Store, Digest]], in_project: int | None 
     in_project: how many of them, from the first on, the project holds; None: all.
     """
     held_out = len(captures) if in_project is None else in_project
+    read = [_read_case(store, capture) for store, capture in captures]
+    scalars = [values for _, values in read]
     cases = [
-        replace(_read_case(store, capture), held_out=number >= held_out)
-        for number, (store, capture) in enumerate(captures)
+        replace(case, held_out=number >= held_out)
+        for number, case in enumerate(_tell_apart([case for case, _ in read], scalars, captures))
     ]
     count = Counter(case.kernel for case in cases)
     return [case if count[case.kernel] > 1 else replace(case, launch="") for case in cases]
@@ -116,16 +123,50 @@ def compare_counts(calls: Sequence[int | None], counts: Sequence[tuple[int, int]
     return sum(weight * after for weight, (after, _) in pairs) / captured if captured else None
 
 
-def _read_case(store: Store, capture: Digest) -> Case:
+def _read_case(store: Store, capture: Digest) -> tuple[Case, dict[str, int]]:
+    """Also returns the scalar arguments, by what people call them."""
     with open_view(store, capture) as made:
         shape = _shape_of(made.launch)
         measured = next((case for case in made.selection.cases if _shape_of(case) == shape), None)
-        return Case(
+        case = Case(
             kernel=made.kernel.demangled_name,
             launch=f"{format_shape(shape[0])} work-groups of {format_shape(shape[1])}",
             time_ns=None if measured is None else measured.total_ns,
             calls=None if measured is None else measured.calls,
         )
+        return case, _read_scalars(made)
+
+
+def _read_scalars(capture: View) -> dict[str, int]:
+    kernarg = bytes.fromhex(capture.kernarg)
+    scalars = {}
+    for number, slot in enumerate(capture.kernel.slots):
+        if slot.value_kind == "by_value" and slot.size_bytes <= _SCALAR_BYTES:
+            name = getattr(slot, "name", None) or f"argument {number}"
+            begin = slot.offset_bytes
+            scalars[name] = int.from_bytes(kernarg[begin : begin + slot.size_bytes], "little")
+    return scalars
+
+
+def _tell_apart(
+    cases: Sequence[Case], scalars: Sequence[dict[str, int]], captures: Sequence[tuple[Store, Digest]]
+) -> Iterator[Case]:
+    """Add to launches that several cases have what differs: scalar arguments, else the captures."""
+    for case, own, (_, capture) in zip(cases, scalars, captures, strict=True):
+        alike = [
+            values
+            for other, values in zip(cases, scalars, strict=True)
+            if (other.kernel, other.launch) == (case.kernel, case.launch)
+        ]
+        names = [name for name in own if any(values.get(name) != own[name] for values in alike)]
+        told = [f"{name} = {_format_scalar(own[name])}" for name in names]
+        if alike.count(own) > 1 or not 0 < len(names) <= _MOST_SCALARS:
+            told = [f"capture {capture.short}"]
+        yield case if len(alike) == 1 else replace(case, launch=", ".join([case.launch, *told]))
+
+
+def _format_scalar(value: int) -> str:
+    return f"{value:#x}" if value > _LARGE else str(value)
 
 
 def _shape_of(launch: View) -> tuple[list[int], list[int]]:

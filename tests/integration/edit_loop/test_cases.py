@@ -99,3 +99,28 @@ def test_a_case_that_is_held_out_is_not_in_the_project(stages):
         in caught.err
     )
     assert caught.err.count("(held out)") == 2  # above its verdict, and in the list
+
+
+def test_cases_with_one_launch_shape_are_told_apart_by_their_scalars(stages):
+    """A variant with a scalar built in is wrong where the scalar is another one."""
+    app = compile_once(Build(Program(SOURCES / "edit_loop/other_scalars.hip"), "gfx90a", "O3"))
+    shown, hidden = stages.run("capture", "--kernel", "scale", "--count", 2, "--", app).must().digests
+    words = ("--together", "--source-dir", SOURCES / "edit_loop", "--output", "project")
+    stages.run("generate", shown, hidden, "--held-out", hidden, *words).must()
+    project = stages.folder / "project"
+    edited = project / "kernel_variant.cpp"
+    edited.write_text(edited.read_text().replace("* factor", "* 3"))
+    assert make(stages, project, "recompile").returncode == 0
+    stages.run("validate", "project").must()
+    wrong = stages.run("validate", "project", "--held-out", hidden).must(1).err
+    assert (
+        "Cases: right for 1 of 2, wrong for:\n"
+        "  1 x 1 x 1 work-groups of 64 x 1 x 1, argument 1 = 5 (held out)\n"
+        "  it is right for these, and may be specialised to their sizes or values:\n"
+        "  1 x 1 x 1 work-groups of 64 x 1 x 1, argument 1 = 3\n"
+    ) in wrong
+    # Twice the same launch with the same scalars: only the captures differ.
+    again = stages.run("capture", "--kernel", "scale", "--", app).must().digests[0]
+    stages.run("generate", shown, again, *words[:-1], "twice").must()
+    same = stages.run("validate", "twice", "--baseline", "--quick").must().err
+    assert f"work-groups of 64 x 1 x 1, capture {again[:12]}:" in same
