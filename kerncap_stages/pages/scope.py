@@ -89,8 +89,8 @@ def describe_fixed(manifest: Validation | View, capture: Capture | View) -> str 
     shape = capture.launch if manifest.variant_shape is None else manifest.variant_shape
     blocks, block = formats.format_shape(shape.grid_blocks), formats.format_shape(shape.block_work_items)
     return (
-        f"Fixed: scalar arguments, sizes, {blocks} work-groups of {block}; `kc-capture --cases N` captures "
-        "other launches to judge by"
+        f"Fixed: scalar arguments, sizes, {blocks} work-groups of {block}; to judge by others, capture other "
+        "launch shapes (`kc-capture --cases N`) or later dispatches (`--count N`)"
     )
 
 

@@ -160,7 +160,8 @@ def capture_dispatches(
             options = arguments.options(request, report, fail)
             spec = replace(request.spec, stdout=arguments.program_stdout, stdin=arguments.program_stdin)
             for digest, made in run_capture(store, spec, options):
-                say(_summarize(made))
+                for line in _summarize(made):
+                    say(line)
                 emit(digest, made if as_json else None)
     return code
 
@@ -181,13 +182,18 @@ def _tell(text: str) -> None:
     say(f"kc-capture: {make_printable(add_store_option(text), keep_lines=True)}")
 
 
-def _summarize(capture: Capture) -> str:
+def _summarize(capture: Capture) -> Iterator[str]:
     regions = [region for region in capture.regions if region.pre is not None]
     total = formats.format_size(sum(region.size_bytes for region in regions))
+    written = sum(region.written_size_bytes or 0 for region in capture.regions)
     text = (
         f"{make_printable(capture.kernel.demangled_name)}: {formats.count(len(regions), 'region')}, {total}"
     )
     if capture.has_post:
-        written = sum(region.written_size_bytes or 0 for region in capture.regions)
         text += f", {formats.format_size(written)} changed"
-    return text + f"; the program was held for {formats.format_duration(capture.cost.held_ns)}"
+    yield text + f"; the program was held for {formats.format_duration(capture.cost.held_ns)}"
+    if capture.has_post and not written:
+        yield (
+            "  this dispatch changed nothing, so its results tell little; to capture a later one: "
+            f"`--dispatch {capture.dispatch.index_of_kernel + 1}`"
+        )
