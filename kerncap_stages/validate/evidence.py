@@ -9,7 +9,7 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.compare.free_order import find_free_orders, has_same_elements
+from kerncap_stages.validate.compare.free_order import find_free_orders, has_same_elements, join_orders
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states, find_states
 from kerncap_stages.validate.compare.scaled_bounds import (
     find_closeness,
@@ -160,8 +160,8 @@ class Comparison:
     ) -> Expectation:
         """Leave out what the captured kernel's runs from the captured state differ in, beyond the bounds.
 
-        From another state a few runs may agree by chance. Where they did not, and leave the same elements in
-        other places, a variant has to leave these, too.
+        From another state a few runs may agree by chance, or change few places. Where they leave the same
+        elements in others from both states, a variant has to leave these, in what both allow.
         """
         start = Start(self._store, self._capture)
         own = sample(start)
@@ -169,7 +169,8 @@ class Comparison:
             return wanted
         known = self.allow_own_differences(Expectation(start, own.outputs, bounds), own, exclude=True)
         unsteady = known.nondeterministic | (known.free.keys() - wanted.free.keys())
-        return leave_out(wanted, unsteady, exclude=True)
+        joined = replace(wanted, free=join_orders(wanted.free, known.free))
+        return leave_out(joined, unsteady, exclude=True)
 
     def may_be_own(self, wanted: Expectation, run: Run) -> bool:
         """Whether all that differs are floats, by what another order of operations may explain, or places."""

@@ -6,7 +6,8 @@ these elements, too, each as often, in places that the captured kernel writes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,12 +40,14 @@ _PLAUSIBLE = (87, 167)  # fp32 exponents from 2^-40 to 2^40
 class FreeOrder:
     """Ranges of a part in which elements may stand in any order, as offsets in it of whole elements.
 
-    kind: the type of the elements; None: not known.
+    kind: the type of the elements; None: not known. has_others: whether there are several lists, or the
+    kernel also writes elsewhere in the part.
     """
 
     kind: str | None
     record_bytes: int
     ranges: tuple[tuple[int, int], ...]
+    has_others: bool = False
 
     def is_kept(self, expected: Bytes, actual: Bytes, bounds: Bounds) -> bool:
         """Whether an output has the expected elements in each range, and outside of them is the same.
@@ -97,8 +100,8 @@ def find_free_orders(
     """Return where runs leave the same elements in other places, by base address and start of the part.
 
     expected: the outputs by base address, as those of each of the runs. read: reads a part of memories.
-    alone: only where there is one range in a part. A table has several; if it is nearly full, what finds a
-    place in it may depend on the order, and a few runs need not show that.
+    alone: only where all that is written to a part is one list. A table has gaps; a few runs need not show
+    all elements that may change places in it, and if it is nearly full, which ones find a place.
     """
     found: dict[tuple[int, int], FreeOrder] = {}
     for region, part in parts:
@@ -107,7 +110,25 @@ def find_free_orders(
         if others and region.pre is not None:
             before, *after = read(part, region.pre, expected[base], *others)
             free = find_free_order(part, before, after)
-            found |= {} if free is None or (alone and len(free.ranges) > 1) else {(base, part.start): free}
+            found |= {} if free is None or (alone and free.has_others) else {(base, part.start): free}
+    return found
+
+
+def join_orders(
+    here: Mapping[tuple[int, int], FreeOrder], captured: Mapping[tuple[int, int], FreeOrder]
+) -> dict[tuple[int, int], FreeOrder]:
+    """Return orders that are free in a state, in the ranges and for the records that both states allow.
+
+    captured: those from the captured state. In each state a few runs may show only some of the elements that
+    change places, or several that do so together and seem to be one. Each has one list in a part.
+    """
+    found = dict(here)
+    for where in here.keys() & captured.keys():
+        both = here[where], captured[where]
+        ranges = [each for order in both for each in order.ranges]
+        around = min(low for low, _ in ranges), max(high for _, high in ranges)
+        size = math.gcd(*(order.record_bytes for order in both))
+        found[where] = replace(here[where], record_bytes=size, ranges=(around,))
     return found
 
 
@@ -134,7 +155,7 @@ def find_free_order(part: Span, before: Bytes, runs: Sequence[Bytes]) -> FreeOrd
     ]
     if not found:
         return None
-    alike = [_count_alike(expected[written[: expected.size]], free.record_bytes) for free in found]
+    alike = [_count_alike(expected, free) for free in found]
     return next(free for free, share in zip(found, alike, strict=True) if share >= _AS_ALIKE * max(alike))
 
 
@@ -160,7 +181,9 @@ def _list_candidates(
     ranges = sorted({*moved, *free})
     together = ((moved[0][0], moved[-1][1]),)
     return [
-        FreeOrder(part.element_type, size, tuple((low * size, high * size) for low, high in each))
+        FreeOrder(
+            part.element_type, size, tuple((low * size, high * size) for low, high in each), len(lists) > 1
+        )
         for each in (tuple(ranges), together)
     ]
 
@@ -175,11 +198,15 @@ def _sort(content: Bytes, size: int) -> Bytes:
     return ordered
 
 
-def _count_alike(content: Bytes, size: int) -> float:
-    """Return for which share of the words the one a record further has the same uppermost byte."""
-    tops = content[: content.size // _WORD_BYTES * _WORD_BYTES][_WORD_BYTES - 1 :: _WORD_BYTES]
-    step = max(1, size // _WORD_BYTES)
-    return float((tops[step:] == tops[:-step]).mean()) if tops.size > step else 0.0
+def _count_alike(content: Bytes, free: FreeOrder) -> float:
+    """Return for which share of the words in the ranges the one a record further has the same top byte."""
+    step = max(1, free.record_bytes // _WORD_BYTES)
+    same = [np.empty(0, np.bool_)]
+    for low, high in free.ranges:
+        tops = content[low:high][_WORD_BYTES - 1 :: _WORD_BYTES]
+        same.append(tops[step:] == tops[:-step])
+    found = np.concatenate(same)
+    return float(found.mean()) if found.size else 0.0
 
 
 def _are_floats(words: Bytes) -> bool:
