@@ -152,7 +152,7 @@ class Timer:
                         found = f"{wrong.unknown} of {wrong.runs} timed runs could not be judged"
                     return None, (found, *wrong.reasons)
             runs = (self._store, self._digest, self._capture, variant, result, Path(name))
-            _, impossible = find_impossible(self._capture, result, lambda: count_changed_bytes(*runs))
+            floor, impossible = find_impossible(self._capture, result, lambda: count_changed_bytes(*runs))
             if impossible is not None:
                 return None, (impossible,)
         before = summarise(result.baseline_ns, TimeSource.DEVICE)
@@ -162,6 +162,10 @@ class Timer:
         ratio = compare(before, after).ratio
         device = " ".join(filter(None, (result.device_name, result.device_isa))) or None
         time = MeasuredTime(
-            ratio=ratio, variant_ns=after.median_ns, captured_ns=before.median_ns, device=device
+            ratio=ratio,
+            variant_ns=after.median_ns,
+            captured_ns=before.median_ns,
+            least_ns=None if floor is None else floor.least_ns,
+            device=device,
         )
         return time, ()

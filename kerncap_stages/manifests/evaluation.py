@@ -36,6 +36,8 @@ class Outcome(StrEnum):
 class MeasuredTime(Frozen):
     """How long a variant takes, beside the captured kernel."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"least_ns"})
+
     ratio: AnyFloat = Field(description="variant / captured kernel: below 1 the variant is faster")
     variant_instructions: Count | None = Field(
         default=None, description="wave instructions of one dispatch (software GPU)"
@@ -43,6 +45,9 @@ class MeasuredTime(Frozen):
     captured_instructions: Count | None = None
     variant_ns: MeanNs | None = Field(default=None, description="median, by the device's clock")
     captured_ns: MeanNs | None = None
+    least_ns: MeanNs | None = Field(
+        default=None, description="no right dispatch is faster on this GPU; none: not known"
+    )
     device: str | None = Field(default=None, description="the GPU's name and target; none: the software GPU")
 
 

@@ -70,6 +70,9 @@ def summarise(evaluation: Evaluation) -> Iterator[str]:
     best = next((each for each in order(evaluation.variants) if each.rank == 1), None)
     if best is not None and best.ratio is not None:
         yield f"Best: {best.ratio:.3f} of the captured kernel's {_name_measure(evaluation)}  {name_of(best)}"
+        if (least_ns := _find_least_ns(best)) is not None:
+            least, times = formats.format_duration(least_ns), _sum_times(best) / least_ns
+            yield f"Floor: what must be written takes at least {least}; the best takes {times:.3g} times that"
     if len(evaluation.devices) > 1:
         kinds = "; ".join(evaluation.devices)
         yield f"note: the times are from different GPUs, so ranks say little: {kinds}. Use nodes of one kind"
@@ -99,15 +102,17 @@ def name_of(variant: EvaluatedVariant) -> str:
 
 def _make_table(evaluation: Evaluation, variants: Sequence[EvaluatedVariant], name: str) -> RenderableType:
     """``name``: the title of the variants' column."""
-    is_counted = _is_counted(evaluation)
+    measure = [">instructions" if _is_counted(evaluation) else ">time"]
+    has_floor = any(_find_least_ns(each) is not None for each in evaluation.variants)
     return make_table(
-        [">rank", "=result", ">ratio", ">instructions" if is_counted else ">time", name, "remarks"],
+        [">rank", "=result", ">ratio", *measure, *[">time / floor"] * has_floor, name, "remarks"],
         (
             (
                 "" if each.rank is None else str(each.rank),
                 _WORDS[each.outcome],
                 "" if each.ratio is None else f"{each.ratio:.3f}",
                 _format_measure(each),
+                *[_format_share(each)] * has_floor,
                 _name_with_flags(each),
                 _make_remarks(evaluation, each),
             )
@@ -144,7 +149,24 @@ def _format_measure(variant: EvaluatedVariant) -> str:
         return ""
     if times[0].variant_instructions is not None:
         return f"{sum(each.variant_instructions or 0 for each in times):,}"
-    return formats.format_duration(sum(each.variant_ns or 0.0 for each in times))
+    return formats.format_duration(_sum_times(variant))
+
+
+def _format_share(variant: EvaluatedVariant) -> str:
+    """How many times what it must write takes at least; nothing if either is not known."""
+    least_ns = _find_least_ns(variant)
+    return "" if variant.ratio is None or least_ns is None else f"{_sum_times(variant) / least_ns:.3g}"
+
+
+def _sum_times(variant: EvaluatedVariant) -> float:
+    return sum(case.time.variant_ns or 0.0 for case in variant.cases if case.time is not None)
+
+
+def _find_least_ns(variant: EvaluatedVariant) -> float | None:
+    """Return the time that all its cases need at least on its GPU; None if it is not known."""
+    found = [None if case.time is None else case.time.least_ns for case in variant.cases]
+    known = [each for each in found if each]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def _is_counted(evaluation: Evaluation) -> bool:

@@ -54,6 +54,15 @@ def test_a_comparison_has_the_floor_beside_both_times(kc, built):
 
 
 @pytest.mark.alone
+def test_an_evaluation_has_the_floor_beside_its_times(kc, built):
+    capture = kc.capture("fill", built["fills"], 256)
+    done = kc.ok("kc-evaluate", capture, built["fills.cubin"], "--quick", "--runs", 9, "--json")
+    time = json.loads(done.out)["variants"][0]["cases"][0]["time"]
+    assert 0 < time["least_ns"] < time["variant_ns"]
+    assert "Floor: what must be written takes at least " in done.err
+
+
+@pytest.mark.alone
 def test_work_behind_what_is_timed_has_no_impossible_time(kc, built):
     """A kernel that only launches the one that works: its own time is a few microseconds."""
     capture = kc.capture("fill", built["fills"], 1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -109,3 +110,35 @@ def test_ranks_of_different_gpus_are_noted():
         lines = [line for line in summarise(mixed) if "different GPUs" in line]
         assert bool(lines) is is_noted
         assert not is_noted or "H100 sm_90; H200 sm_90" in lines[0]
+
+
+def timed(variant, **changes):
+    """The variant with another time in its only case."""
+    time = variant.cases[0].time.model_copy(update={"variant_instructions": None, **changes})
+    return variant.model_copy(update={"cases": (variant.cases[0].model_copy(update={"time": time}),)})
+
+
+def test_times_have_the_floor_beside_them_where_it_is_known():
+    made = examples.evaluation()
+    right, twin, *others = made.variants
+    best = timed(right, variant_ns=75_000.0, captured_ns=100_000.0, least_ns=50_000.0)
+    other = timed(twin, variant_ns=110_000.0, captured_ns=100_000.0, least_ns=50_000.0)
+    floors = made.model_copy(update={"variants": (best, other, *others)})
+    assert "Floor: what must be written takes at least 50.0 µs; the best takes 1.5 times that" in list(
+        summarise(floors)
+    )
+    shown = show(floors)
+    assert "time / floor" in shown
+    assert re.search(r"0\.750 +75\.0 µs +1\.5 ", shown)
+    assert re.search(r"110 µs +2\.2 ", shown)
+    unknown = made.model_copy(update={"variants": (timed(right, variant_ns=75_000.0), twin, *others)})
+    for each in (made, unknown):
+        assert "floor" not in show(each).lower()
+
+
+def show(made):
+    out = io.StringIO()
+    console = Console(file=out, width=200)
+    for part in render(made):
+        console.print(part)
+    return out.getvalue()
