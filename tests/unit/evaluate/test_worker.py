@@ -1,17 +1,21 @@
-"""What a worker answers if something fails that nobody foresaw."""
+"""How a worker starts, and what it answers if something fails that nobody foresaw."""
 
 from __future__ import annotations
 
 import errno
+import os
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from kerncap_stages.errors import DeviceError, ExitCode
 from kerncap_stages.evaluate import scratch
+from kerncap_stages.evaluate.answering import Worker
 from kerncap_stages.evaluate.memory_limit import MemoryLimit
-from kerncap_stages.evaluate.tasks import Setup, Task
-from kerncap_stages.evaluate.worker import Worker
+from kerncap_stages.evaluate.tasks import READY, Setup, Task, write
 from kerncap_stages.validate.request import JudgeSettings
 
 
@@ -24,7 +28,7 @@ def answer(store, monkeypatch):
             raise error
 
         monkeypatch.setattr(Worker, "_judge", fail)
-        monkeypatch.setattr("kerncap_stages.evaluate.worker._forget_output", lambda: None)
+        monkeypatch.setattr("kerncap_stages.evaluate.answering._forget_output", lambda: None)
         settings = JudgeSettings()
         setup = Setup(
             str(store.root), True, settings, "machine", 20, False, 1 << 30, 1 << 40, 0, in_memory=in_memory
@@ -33,6 +37,26 @@ def answer(store, monkeypatch):
             return Worker(setup, limit).answer(Task(7, "capture", None, "/code", None, None))
 
     return answer
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="numpy starts no threads on one processor")
+def test_a_worker_has_one_thread_though_numpy_could_have_more(store):
+    """Threads of numpy's that wait for work take processor time from the other workers."""
+    setup = Setup(str(store.root), True, JudgeSettings(), "machine", 20, False, 1 << 30, 1 << 40, 0)
+    clean = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "kerncap_stages.evaluate.worker"],
+        env=clean,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        process.stdin.write(write(setup))
+        process.stdin.flush()
+        assert process.stdout.readline() == READY
+        assert "openblas" in Path(f"/proc/{process.pid}/maps").read_text()
+        assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 @pytest.mark.parametrize("error", [struct.error("too short"), ValueError("no number"), RecursionError()])
