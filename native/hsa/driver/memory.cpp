@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #include "hsa/driver/hsa_driver.hpp"
 
@@ -174,10 +175,22 @@ Result<void> HsaDriver::make_staging() {
 Result<void> HsaDriver::wait_for(hsa_signal_t done, const char* what) {
   // The stage that started this process sets the time limit; here only a fault ends the wait.
   constexpr std::uint64_t k_look_every_ns = 50'000'000;
-  hsa_signal_value_t left = 1;
+  // ROCr spins for 0.2 ms before each wait. The software GPU's threads, and other replays, need that processor.
+  constexpr long k_first_nap_ns = 20'000;
+  constexpr long k_longest_nap_ns = 500'000;
+  const bool naps = m_device->is_software();
+  long nap_ns = k_first_nap_ns;
+  hsa_signal_value_t left = naps ? m_runtime.hsa_signal_load_scacquire(done) : 1;
   while (left >= 1) {
-    left = m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, k_look_every_ns,
-                                               HSA_WAIT_STATE_BLOCKED);
+    if (naps) {
+      const timespec nap{0, nap_ns};
+      ::nanosleep(&nap, nullptr);
+      nap_ns = std::min(nap_ns + nap_ns / 4, k_longest_nap_ns);
+      left = m_runtime.hsa_signal_load_scacquire(done);
+    } else {
+      left = m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, k_look_every_ns,
+                                                 HSA_WAIT_STATE_BLOCKED);
+    }
     if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
   }
   if (left < 0 && what != nullptr) return Error{ErrorCode::device, std::string(what) + " failed"};
