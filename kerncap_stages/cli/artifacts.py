@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.progress import progress
+from kerncap_stages.cli.store_option import name_project_store
 from kerncap_stages.code.file_format import FileFormat, find_format, is_for_amd
 from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.project.artifacts import find_capture_of, find_project
@@ -42,6 +43,7 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
     If the project's own store is read-only, copy the project's artifacts to the user's store and return that.
     """
     project = find_project(text)
+    name_project_store(None if project is None else project.store)
     if project is not None:
         own = Store.open(project.store, create=False)
         if not own.folder.is_writable():

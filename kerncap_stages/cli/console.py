@@ -10,21 +10,18 @@ import errno
 import gc
 import os
 import re
-import shlex
 import signal
 import sys
 import traceback
-from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from kerncap_stages import __version__
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.errors import DeviceError, ExitCode, KerncapError, UsageError
 from kerncap_stages.manifests import dump
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import typer
     from rich.console import Console
 
@@ -39,12 +36,6 @@ N."""
 
 # sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
 _OUR_FAULT = 70
-
-# Commands that take --store. "kc-capture's" and "kc-capture:" in a text do not count: they are not commands.
-_WITH_STORE = (
-    r"\bkc-(?:profile|capture|locate|generate|validate|evaluate|tune|replay|run|extract|show|store [a-z]+)\b"
-    r"(?![-':])"
-)
 
 _FREE_SPACE = "free space where this writes to, and run it again"
 _FREE_SPACE_THERE = "free space there, and run it again; temporary files go to the folder that TMPDIR names"
@@ -197,20 +188,6 @@ def say_error(program: str, message: str, hint: str | None) -> None:
     if hint:
         hint = add_store_option(hint)
         say("  next: " + _indent(make_printable(hint, keep_lines=True)).lstrip())
-
-
-def add_store_option(text: str, typed: Sequence[str] | None = None) -> str:
-    """Add the ``--store`` that the user typed to the commands that a text suggests.
-
-    typed: the words of the command line; if None, those of this process.
-    """
-    words = sys.argv if typed is None else typed
-    stores = [word.partition("=")[2] for word in words if word.startswith("--store=")]
-    stores += [after for word, after in pairwise(words) if word == "--store"]
-    if not stores or "--store" in text:
-        return text
-    option = f" --store {shlex.quote(stores[-1])}"
-    return re.sub(_WITH_STORE, lambda found: found[0] + option, text)
 
 
 def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.command_line import resolve_artifact
-from kerncap_stages.cli.console import add_store_option, emit, say
+from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.progress import show_lines
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.collect.capture_request import (
     CaptureRequest,

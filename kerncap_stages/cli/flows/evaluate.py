@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user
-from kerncap_stages.cli.console import add_store_option, emit, open_messages, say
+from kerncap_stages.cli.console import emit, open_messages, say
 from kerncap_stages.cli.flows.evaluate_progress import EvaluateProgress
 from kerncap_stages.cli.named_output import open_output
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.errors import ArtifactNotFound, ExitCode, StoreError, UsageError
 from kerncap_stages.evaluate.candidates import list_candidates, read_line
 from kerncap_stages.evaluate.ends import EvaluationInterrupted, EvaluationNotPublished

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user, require_kernels_of
-from kerncap_stages.cli.console import add_store_option, emit, say
+from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.flows.known_verdicts import KnownVerdicts, find_known_verdicts
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.progress import show_phases
 from kerncap_stages.cli.shapes import read_block, read_shape
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.project.built import explain_timed, warn_of_stale_variant

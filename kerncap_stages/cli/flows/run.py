@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import add_store_option, say
+from kerncap_stages.cli.console import say
 from kerncap_stages.cli.flows.run_check import CheckRequest, check_dispatches, explain_failed_check
 from kerncap_stages.cli.flows.run_compare import Comparison, describe_times
 from kerncap_stages.cli.flows.run_json import write_json
 from kerncap_stages.cli.flows.run_result import describe_run
 from kerncap_stages.cli.flows.run_variants import choose_variants, write_files
 from kerncap_stages.cli.named_output import begin_output
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.replacing import ReplacedRun, run_with_variants
 from kerncap_stages.errors import ExitCode, KerncapError, UsageError

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import add_store_option
 from kerncap_stages.cli.progress import show_lines
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.capture import NameMatch, Selection

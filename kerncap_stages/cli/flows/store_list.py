@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import add_store_option, say
+from kerncap_stages.cli.console import say
 from kerncap_stages.cli.inputs import read_artifact_texts
+from kerncap_stages.cli.store_option import add_store_option
 from kerncap_stages.store import Store
 from kerncap_stages.store.folder import can_be_made, choose_path
 from kerncap_stages.text.formats import count

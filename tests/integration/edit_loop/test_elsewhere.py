@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,18 @@ def test_a_project_that_may_only_be_read_is_judged_and_replayed_in_the_users_sto
     assert json.loads(run("kc-show", "--json", "@validation").stdout)["mode"] == "byte_exact"
     assert run("kc-show", verdict).returncode == 0
     assert sorted((path, path.lstat().st_mtime_ns) for path in project.rglob("*")) == before
+
+
+def test_what_is_damaged_is_looked_for_in_the_projects_own_store(stages, project):
+    own = Store.open(project / "capture/store")
+    damaged = next(entry.digest for entry in own.list_artifacts() if entry.kind == "capture")
+    own.folder.find_object_path(damaged).unlink()
+    done = stages.run("validate", project).must(3)
+    assert f"error: object {damaged} is missing" in done.err
+    command = shlex.join(["kc-store", "check", "--store", str(own.root)])
+    assert f"  next: `{command}`" in done.err
+    checked = stages.run("store", *shlex.split(command)[1:]).must(3)
+    assert f"error: 1 fault in {own.root}" in checked.err
 
 
 @pytest.mark.usefixtures("own_mounts")
