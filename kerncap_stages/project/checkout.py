@@ -41,17 +41,21 @@ class Checkout:
     ``kept``: files that the user had edited and that were not overwritten.
     ``set_aside``: code objects that were built for another kernel and were renamed to NAME.old.
     ``replaced``: another kernel, whose project was in the folder.
+    ``removed``: how many artifacts the folder's store lost: held-out captures, and what was made from them.
     """
 
     folder: Path
     kept: tuple[str, ...]
     set_aside: tuple[str, ...] = ()
     replaced: str = ""
+    removed: int = 0
 
     @property
     def notes(self) -> list[str]:
-        """Messages to the user about the files that were kept or set aside."""
+        """Messages to the user about what was kept, set aside or removed."""
+        removed = f"{count(self.removed, 'artifact')} of held-out captures"
         return [
+            *([f"removed {removed} from the project's store"] if self.removed else []),
             *([f"replaced the project of {make_printable(self.replaced)}"] if self.replaced else []),
             *(f"{name} was made for another kernel: renamed to {name}.old" for name in self.set_aside),
             *(f"kept your edit of {name} (--force overwrites it)" for name in self.kept),
@@ -112,10 +116,11 @@ def check_out(
             remove_file(folder, path)
         if not (folder / STORE / "artifacts" / digest).exists():
             copy_closure(store, [digest], Store.open((folder / STORE).absolute()))
-        _remove_held_out(folder, held_out)
+        removed = _remove_held_out(folder, held_out)
         if before != record:
             _write_record(folder, record)
-    return Checkout(folder, kept, aside, ", ".join(before["kernels"][:1]) if is_another else "")
+    replaced = ", ".join(before["kernels"][:1]) if is_another else ""
+    return Checkout(folder, kept, aside, replaced, removed)
 
 
 def _list_held_out(folder: Path, held_out: Collection[Digest]) -> list[Digest]:
@@ -137,21 +142,22 @@ def _require_another_store(store: Store, folder: Path, held_out: Collection[Dige
         )
 
 
-def _remove_held_out(folder: Path, held_out: Collection[Digest]) -> None:
-    """Remove held-out captures from the project's store, and all artifacts that name them."""
+def _remove_held_out(folder: Path, held_out: Collection[Digest]) -> int:
+    """Remove held-out captures from the project's store, and all artifacts that name them; count these."""
     found = _list_held_out(folder, held_out)
     if not found:
-        return
+        return 0
     own = Store.open((folder / STORE).absolute(), create=False)
-    for entry in own.list_artifacts():
-        if not own.find_closure(entry.digest).kinds.keys().isdisjoint(found):
-            own.remove(entry.digest)
+    removed = own.find_dependents(found)
+    for digest in removed:
+        own.remove(digest)
     collect_garbage(own)
     if left := _list_held_out(folder, found):
         raise ArtifactError(
             f"{own.root} still holds the held-out capture {left[0].short}: a running stage uses it",
             hint="wait for the stages that use the project to end, then run this again",
         )
+    return len(removed)
 
 
 @contextlib.contextmanager

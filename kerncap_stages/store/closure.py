@@ -142,6 +142,36 @@ def walk(
     return closure
 
 
+def find_dependents(
+    roots: Iterable[Digest], targets: Collection[Digest], read: Callable[[Digest], bytes]
+) -> list[Digest]:
+    """Return those of ``roots`` that are among ``targets``, or refer to one, through others too.
+
+    Each manifest is read once; one that cannot be read refers to nothing. read: as for ``walk``.
+    """
+    depends: dict[Digest, bool] = dict.fromkeys(targets, True)
+    below: dict[Digest, list[Digest]] = {}
+    found = []
+    for root in roots:
+        stack = [root]
+        while stack:
+            digest = stack[-1]
+            if digest not in depends and digest not in below:
+                try:
+                    references = find_references(read(digest))
+                except ArtifactError:
+                    references = []
+                below[digest] = [each for kind, each in references if kind == "manifest"]
+                stack.extend(each for each in below[digest] if each not in depends and each not in below)
+                continue
+            stack.pop()
+            if digest not in depends:
+                depends[digest] = any(depends.get(each, False) for each in below[digest])
+        if depends[root]:
+            found.append(root)
+    return found
+
+
 def _add_kept(
     closure: Closure,
     read: Callable[[Digest], bytes],

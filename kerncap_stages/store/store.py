@@ -9,7 +9,14 @@ from kerncap_stages import _native
 from kerncap_stages.errors import ArtifactNotFound, Refused
 from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
-from kerncap_stages.store.closure import MAX_LIST_BYTES, Closure, find_whole_memory, parse_chunk_list, walk
+from kerncap_stages.store.closure import (
+    MAX_LIST_BYTES,
+    Closure,
+    find_dependents,
+    find_whole_memory,
+    parse_chunk_list,
+    walk,
+)
 from kerncap_stages.store.folder import Folder, choose_path, prepare
 from kerncap_stages.store.transaction import Transaction
 
@@ -212,3 +219,9 @@ class Store:
         """Return the objects of an artifact; with ``parents``, also of those that it was made from."""
         with self.folder.lock_shared():
             return self.walk([digest], parents=parents)
+
+    def find_dependents(self, targets: Collection[Digest]) -> list[Digest]:
+        """Return the listed artifacts that are among ``targets``, or were made from one, the latest first."""
+        with self.folder.lock_shared():
+            roots = [each.digest for each in self.list_artifacts()]
+            return find_dependents(roots, targets, self._read_list)

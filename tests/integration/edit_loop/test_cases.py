@@ -70,9 +70,13 @@ def test_a_case_that_is_held_out_is_not_in_the_project(stages):
     stages.run("generate", *shown, hidden, *words[:-1], older).must()
     stages.run("validate", older, "--baseline").must()
     assert list((older / "capture/store").rglob(f"*{hidden[2:]}*"))
-    for _ in range(2):
+    for run in range(2):
         again = ("generate", *shown, hidden, "--held-out", hidden, *words[:-1], older, "--force")
-        stages.run(*again).must()
+        before = {each.name for each in (older / "capture/store/artifacts").iterdir()}
+        told = stages.run(*again).must().err
+        gone = before - {each.name for each in (older / "capture/store/artifacts").iterdir()}
+        assert {hidden} <= gone if run == 0 else not gone
+        assert (f"removed {len(gone)} artifacts of held-out captures" in told) == (run == 0), told
         for file in (older / "capture").rglob("*"):
             assert hidden[2:] not in file.name
             assert not file.is_file() or hidden.encode() not in file.read_bytes()

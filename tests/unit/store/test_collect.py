@@ -31,6 +31,24 @@ def test_what_listed_artifacts_reach_stays(store):
     assert (report.removed_objects, report.kept_objects) == (0, 5)
 
 
+def test_what_was_made_from_an_artifact_is_found_through_others_and_each_is_read_once(store, monkeypatch):
+    target, _ = publish_memory(store, random_bytes(10))
+    other, _ = publish_memory(store, random_bytes(11))
+
+    def publish(*parents):
+        with store.begin_transaction() as transaction:
+            references = [f"manifest:{each}" for each in parents]
+            return transaction.publish(manifest("source", made_from=references), "source")
+
+    child, unrelated = publish(target), publish(other)
+    grandchild, mixed = publish(child), publish(unrelated, child)
+    (object_file(store, publish(grandchild))).unlink()  # what it was made from cannot be told any more
+    read, whole = [], store._read_list
+    monkeypatch.setattr(store, "_read_list", lambda digest: read.append(digest) or whole(digest))
+    assert set(store.find_dependents([target])) == {target, child, grandchild, mixed}
+    assert len(read) == len(set(read))
+
+
 def test_what_nobody_reaches_goes(store):
     artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     size = sum(object_file(store, name).stat().st_size for name in objects(store))
