@@ -38,7 +38,7 @@ VARIANT = SimpleNamespace(
     symbol="_Z4stepPf",
     capture_digest="c" * 64,
     variant_digest="v" * 64,
-    find_verdicts=KnownVerdicts,
+    verdicts=KnownVerdicts(),
 )
 
 

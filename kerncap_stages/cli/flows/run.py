@@ -89,7 +89,7 @@ def run_in_program(
             _tell(text, next_step)
         has_times = arguments.pairs is not None and checked is None
         for each in variants:
-            known = each.find_verdicts()
+            known = each.verdicts
             for text in known.explain(has_times=has_times):
                 _tell(f"note: {each.title}: {_name_store(text, each.store, known.failed, store_folder)}")
         if arguments.pairs is not None and (why := _explain_untimed(run, was_told=running.was_told)):

@@ -72,7 +72,7 @@ def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
 
 def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | None) -> dict[str, Any]:
     found = None if run is None else run.add_up(number)
-    known = variant.find_verdicts().newest
+    known, failed = variant.verdicts
     return {
         "kernel": variant.name,
         "symbol": variant.symbol,
@@ -80,6 +80,7 @@ def _describe_kernel(number: int, variant: ChosenVariant, run: ReplacedRun | Non
         "variant": variant.variant_digest,
         "newest_verdict": None if known is None else known.digest,
         "newest_verdict_passed": None if known is None else bool(known.made.passed),
+        "failed_verdict": None if failed is None else failed.digest,
         "dispatches": 0 if found is None else found.dispatches,
         "kept_dispatches": 0 if found is None else found.kept,
         "replaced_code_objects": 0 if found is None else found.loaded,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures
@@ -95,20 +96,22 @@ class ChosenVariant:
         """SHA-256 of the variant's code object."""
         return hashlib.sha256(self.code).hexdigest()
 
-    def find_verdicts(self) -> KnownVerdicts:
-        """Find the verdicts on this code; of several launches, those of one in which the newest is FAIL.
+    @cached_property
+    def verdicts(self) -> KnownVerdicts:
+        """The verdicts on this code; of several launches, those of one in which the newest is FAIL.
 
         Else those of one in which an earlier one is FAIL, else of the first that has a verdict.
         """
         code = Digest(self.variant_digest)
-        known = [
-            find_known_verdicts(self.store, digest, code, find_other_shape(self.shape, made.launch))
-            for digest, made in self.cases
-        ]
-        failed = [each for each in known if each.failed is not None]
-        now = [each for each in failed if each.failed is each.newest]
-        judged = [each for each in known if each.newest is not None]
-        return next(iter((*now, *failed, *judged)), KnownVerdicts())
+        best = KnownVerdicts()
+        for digest, made in self.cases:
+            shape = find_other_shape(self.shape, made.launch)
+            known = find_known_verdicts(self.store, digest, code, shape)
+            if known.failed is not None and known.failed is known.newest:
+                return known
+            if best.newest is None or (best.failed is None and known.failed is not None):
+                best = known
+        return best
 
 
 def choose_variants(

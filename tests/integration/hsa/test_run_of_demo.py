@@ -163,10 +163,12 @@ def test_a_variant_whose_newest_verdict_is_fail_is_named(stages, app, variant, t
     assert f"kc-run: note: demo::add_rows(float const*, float const*, float*, Shape): {says}" in done.err
     kernel = json.loads(page.read_text())["kernels"][0]
     assert (kernel["newest_verdict"], kernel["newest_verdict_passed"]) == (failed, False)
+    assert kernel["failed_verdict"] == failed
     quick = stages.run("validate", "@capture", "--variant", stale, "--quick").must().digests[0]
     told = stages.run("run", *words).must().err
     assert "PASS (captured state only), and an earlier one is FAIL: " + says.split(": ")[1] in told
-    assert json.loads(page.read_text())["kernels"][0]["newest_verdict"] == quick
+    kernel = json.loads(page.read_text())["kernels"][0]
+    assert (kernel["newest_verdict"], kernel["failed_verdict"]) == (quick, failed)
 
 
 def test_ctrl_c_ends_a_comparison_with_what_it_found(stages, app, variant, tmp_path):
