@@ -33,12 +33,16 @@ def list_known_verdicts(
     store: Store, capture: Digest, code: Digest, shape: LaunchShape | View | None
 ) -> Iterator[Remembered]:
     """Yield the verdicts on a code object in this launch, the newest first."""
-    wanted = _read_shape(shape)
+    wanted, name = _read_shape(shape), code.encode()
     for entry in store.list_artifacts("validation"):
         if capture not in entry.parents:
             continue
         found = None
-        # A damaged verdict says nothing.
+        # A damaged verdict says nothing. To parse those on other code takes most of the time: there may be
+        # thousands.
+        with suppress(ArtifactError):
+            if name not in store.get(entry.digest):
+                continue
         with suppress(ArtifactError), open_view(store, entry.digest) as made:
             is_of_code = made.variant is not None and FileRef(made.variant.payload).digest == code
             # It may be right in one launch and wrong in another.

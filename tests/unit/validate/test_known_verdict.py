@@ -12,7 +12,8 @@ from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.replay import LaunchShape
 from kerncap_stages.manifests.validation import Tolerance
-from kerncap_stages.validate.timed.known_verdict import find_known_verdict
+from kerncap_stages.validate.timed import known_verdict
+from kerncap_stages.validate.timed.known_verdict import find_known_verdict, list_known_verdicts
 
 CAPTURE = examples.digest("capture")
 CODE = examples.digest("built")
@@ -54,6 +55,20 @@ def test_the_newest_verdict_on_the_code_is_found():
     store.publish(variant=None)
     found = find_known_verdict(store, CAPTURE, CODE, None)
     assert (found.digest, found.made.passed) == (newest, False)
+
+
+def test_verdicts_on_other_code_are_not_parsed(monkeypatch):
+    store, opened = Verdicts(), []
+    found = [store.publish(passed=True), store.publish(passed=False)]
+    for name in "abc":
+        store.publish(code=examples.digest(name))
+    store.objects[store.publish(code=examples.digest("damaged"))] = b"{"
+    open_view = known_verdict.open_view
+    monkeypatch.setattr(
+        known_verdict, "open_view", lambda of, digest: opened.append(digest) or open_view(of, digest)
+    )
+    assert [each.digest for each in list_known_verdicts(store, CAPTURE, CODE, None)] == found[::-1]
+    assert opened == found[::-1]
 
 
 def test_an_earlier_fail_is_not_hidden_by_a_pass_that_says_less():
