@@ -198,7 +198,8 @@ SourceDirOption = Annotated[
         "--source-dir",
         "-s",
         metavar="PATH",
-        help="Folder with the kernel's source, or the file that has the kernel. May be repeated.",
+        help="Folder with the kernel's source, or the file that has the kernel. Default: the folders of the "
+        "program and of its run. May be repeated.",
     ),
 ]
 ForceOption = Annotated[

@@ -12,6 +12,7 @@ from kerncap_stages.cli.options import (
     ArtifactArguments,
     ForceOption,
     JsonOption,
+    SourceDirOption,
     StoreOption,
     VersionOption,
     make_stage_app,
@@ -23,16 +24,6 @@ app = make_stage_app(help_text="Make a project from a captured kernel.")
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="DIR", help="The project's folder. Default: ./isolated/KERNEL."),
-]
-SourceDirOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--source-dir",
-        "-s",
-        metavar="PATH",
-        help="Folder with the kernel's source, or the file that has the kernel. Default: the folders of the "
-        "program and of its run. May be repeated.",
-    ),
 ]
 TogetherOption = Annotated[
     bool,

@@ -174,7 +174,10 @@ def validate(
         raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
     require_inputs(store, artifacts, variant, reference, report, expect_capture or (), held_out or ())
     settings = make_settings(
-        *(tolerance, rtol, ulp, dtype),
+        tolerance,
+        rtol,
+        ulp,
+        dtype,
         timeout_s=timeout,
         baseline_runs=runs,
         variant_runs=variant_runs,
