@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import traceback
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from kerncap_stages import __version__
@@ -22,6 +23,8 @@ from kerncap_stages.manifests import dump
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import typer
     from rich.console import Console
 
@@ -62,6 +65,17 @@ _OPTIONS_OF_OTHERS = {
     ),
     **dict.fromkeys([("kc-replay", each) for each in ("--tolerance", "--rtol", "--ulp", "--quick")], _JUDGE),
 }
+# Options that name files and artifacts. An empty path would be the working folder.
+_NAMING = {
+    "--variant",
+    "--report",
+    "--reference",
+    "--output",
+    "--source-dir",
+    "--compile-commands",
+    "--lines",
+}
+_NAMING |= {"--capture", "--held-out", "--expect-capture"}
 _unprinted: list[Digest] = []  # artifacts made while standard output is closed
 
 
@@ -91,6 +105,7 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
         # If the caller ignores SIGCHLD, a child's exit status is lost: a crash would look like success.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _fill_closed_descriptors()
+        _refuse_empty_values(sys.argv[1:])
         code = app(standalone_mode=False, obj=program)
         _flush()
         _require_printed()
@@ -116,6 +131,17 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
     if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
         _end_by(ended_by[-1] if ended_by else signal.SIGINT)
     sys.exit(int(code or ExitCode.DONE))
+
+
+def _refuse_empty_values(words: Sequence[str]) -> None:
+    """Raise UsageError for an option that names something by an empty text, as from an unset variable."""
+    values = [(word, after) for word, after in pairwise(words) if "=" not in word]
+    values += [(name, value) for name, equals, value in (word.partition("=") for word in words) if equals]
+    for option, value in values:
+        if option in _NAMING and not value:
+            raise UsageError(
+                f"{option} needs a value, not an empty text", hint="a variable of the script may be unset"
+            )
 
 
 def report(error: Exception) -> int:

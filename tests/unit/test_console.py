@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages import __version__, errors
-from kerncap_stages.cli.console import add_store_option
+from kerncap_stages.cli.store_option import add_store_option
 
 STAGE = [sys.executable, str(Path(__file__).parents[1] / "programs" / "frame_stage.py")]
 

@@ -117,6 +117,24 @@ def test_an_empty_store_option_is_not_the_working_folder(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("kc-run", "--variant", "", "--", "true"),
+        ("kc-run", "--capture=", "--variant", "a.hsaco", "--", "true"),
+        ("kc-validate", "some", "--report", ""),
+        ("kc-validate", "some", "--expect-capture="),
+        ("kc-generate", "some", "--output", ""),
+    ],
+)
+def test_an_empty_name_is_not_the_working_folder(tmp_path, words):
+    done = executables.run(*words, store=tmp_path / "store", cwd=tmp_path)
+    option = next(word.rstrip("=") for word in words if word.startswith("--"))
+    assert done.returncode == 2
+    assert f"{words[0]}: error: {option} needs a value, not an empty text\n  next: " in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_help_says_where_the_store_is(kc):
     shown = kc("--help").stdout
     assert "`--store DIR`" in shown
