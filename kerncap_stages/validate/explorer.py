@@ -108,7 +108,7 @@ class Explorer:
         """The regions that arguments and variables lead to: those that get fresh values, and the rest.
 
         The smallest come first: the largest are mostly weights. Last come the module variables that the
-        program has set, and the kernel only reads. A reference does not know them, so they stay then.
+        program has set, and the kernel only reads; with a reference, which does not know them, they stay.
         """
         left_out = {region.base_address for region in self.reach.unreached}
         left_out |= find_runtime_regions(self._capture)
@@ -119,7 +119,7 @@ class Explorer:
         ]
         regions.sort(key=lambda region: (region.size_bytes, region.base_address))
         variables = self._variables if self._settings.reference is None else []
-        return _split_at([*regions, *variables], self._limits.fresh_bytes)
+        return _choose_inputs([*regions, *variables], self._limits.fresh_bytes)
 
     @property
     def kept_variables(self) -> list[Region]:
@@ -331,6 +331,16 @@ def _split_at(regions: list[Region], limit_bytes: int) -> tuple[list[Region], li
     ends = accumulate(region.size_bytes for region in regions)
     count = sum(end <= limit_bytes for end in ends)
     return regions[:count], regions[count:]
+
+
+def _choose_inputs(regions: list[Region], limit_bytes: int) -> tuple[list[Region], list[Region]]:
+    """Return regions that fit into the limit, those that the dispatch did not change first; and the rest."""
+    chosen: set[int] = set()
+    for region in sorted(regions, key=lambda each: bool(each.written_size_bytes)):
+        if region.size_bytes <= limit_bytes:
+            limit_bytes -= region.size_bytes
+            chosen.add(id(region))
+    return [r for r in regions if id(r) in chosen], [r for r in regions if id(r) not in chosen]
 
 
 def is_everywhere(found: BaselineRun) -> bool:

@@ -36,6 +36,7 @@ from kerncap_stages.validate.judgement import (
     NOTHING_KNOWN,
     UNREACHED_NOT_PERTURBED,
     Judgement,
+    are_kept,
     explain_kept,
     explain_not_fresh,
     explain_unreached,
@@ -253,7 +254,9 @@ class Judge:
         judgement = judgement.note(*explain_unreached(not_perturbed))
         if self._seed is None:
             return self._judge_unreached(judgement, variant, unreached)
-        judgement = judgement.note(*explain_not_fresh(not_fresh))
+        too_large = [(each, self._explorer.find_input_parts(each)) for each in not_fresh]
+        judgement = judgement.note(*explain_not_fresh(too_large))
+        judgement = replace(judgement, inputs_kept=are_kept(inputs, not_fresh))
         found = self._explorer.fresh.find_baseline() if inputs else None
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)

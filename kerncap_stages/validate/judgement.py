@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
-from kerncap_stages.text.formats import count
+from kerncap_stages.text.formats import count, format_size
 from kerncap_stages.validate.compare.explained import WrongOutput, explain_wrong_outputs
 
 if TYPE_CHECKING:
@@ -183,18 +183,27 @@ def find_kept(inputs: Iterable[Region], runs: Sequence[BaselineRun]) -> list[Reg
 
 def explain_kept(inputs: Iterable[Sequence[Span]]) -> list[str]:
     """Name the inputs that kept their captured values beside others that did not; for each, its parts."""
-    names = sorted({part.label or "memory without a name" for parts in inputs for part in parts})
-    return [f"these inputs kept their captured values: {', '.join(names)}"] if names else []
+    names = _name_parts(inputs)
+    return [f"these inputs kept their captured values: {names}"] if names else []
 
 
-def explain_not_fresh(regions: Sequence[Region]) -> list[str]:
-    """Explain that inputs kept their captured values because fresh ones would take too long."""
-    if not regions:
+def explain_not_fresh(inputs: Iterable[tuple[Region, Sequence[Span]]]) -> list[str]:
+    """Name inputs, each with its parts, that kept their captured values because they are too large."""
+    kept = [(region, parts) for region, parts in inputs if not region.written_size_bytes]
+    if not kept:
         return []
+    size, names = format_size(sum(region.size_bytes for region, _ in kept)), _name_parts(p for _, p in kept)
     return [
-        f"kept their captured values: {_describe_size(regions)} that the kernel may read"
-        "; a variant that holds the results for exactly these values passes"
+        f"too large for fresh values ({size}): {names}; a variant that holds the results for exactly the "
+        "captured values passes"
     ]
+
+
+def are_kept(inputs: Sequence[Region], not_fresh: Sequence[Region]) -> bool:
+    """Whether all inputs that a dispatch left as they were are too large for fresh values."""
+    return all(each.written_size_bytes for each in inputs) and not all(
+        each.written_size_bytes for each in not_fresh
+    )
 
 
 def explain_unreached(regions: Sequence[Region]) -> list[str]:
@@ -218,9 +227,13 @@ def explain_own(wanted: Expectation, parts: Iterable[tuple[Region, Span]]) -> li
     ]
 
 
+def _name_parts(inputs: Iterable[Sequence[Span]]) -> str:
+    return ", ".join(sorted({part.label or "memory without a name" for parts in inputs for part in parts}))
+
+
 def _describe_size(regions: Sequence[Region]) -> str:
-    gib = sum(region.size_bytes for region in regions) / (1 << 30)
-    return f"{count(len(regions), 'region')} ({gib:.1f} GiB)"
+    size = format_size(sum(region.size_bytes for region in regions))
+    return f"{count(len(regions), 'region')} ({size})"
 
 
 def judge_precision(

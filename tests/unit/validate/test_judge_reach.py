@@ -131,7 +131,55 @@ def test_what_is_too_much_to_be_changed_is_told(store):
     verdict = BeyondSight(store, double, double).judge(limits=Limits(unreached_bytes=4 * COUNT - 1))
     assert verdict.passed
     assert verdict.pre_states == 2
-    assert "not perturbed: 1 region (0.0 GiB) not reachable from any known pointer" in verdict.reasons[0]
+    assert "not perturbed: 1 region (256 B) not reachable from any known pointer" in verdict.reasons[0]
+
+
+class LargeInput(Bench):
+    """An argument leads to an input that is larger than the output, which holds its sum."""
+
+    INPUT = BASE + 0x100000
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        values = np.arange(2 * COUNT, dtype=np.float32)
+        read = capture.regions[0].model_copy(
+            update={"base_address": self.INPUT, "size_bytes": values.nbytes, "pre": self._put(values)}
+        )
+        read = read.model_copy(update={"post": read.pre, "written": (), "written_size_bytes": 0})
+        slot = capture.kernel.slots[0]
+        slots = (slot, slot.model_copy(update={"offset_bytes": 8, "name": "weights", "is_const": True}))
+        kernel = capture.kernel.model_copy(
+            update={"slots": slots, "demangled_name": "k(float*, float const*)"}
+        )
+        kernarg = BASE.to_bytes(8, "little") + self.INPUT.to_bytes(8, "little") + bytes(512)
+        changes = {"regions": (*capture.regions, read), "kernel": kernel, "kernarg": kernarg.hex()}
+        return capture.model_copy(update=changes)
+
+    def run(self, start, variant, repeats=None):
+        run = super().run(start, variant, repeats)
+        states = {each.base_address: each.pre for each in start.capture.regions}
+        output = run.outputs[BASE]
+        if variant is None:
+            values = self.store.read_memory(states[self.INPUT].digest).view(np.float32)
+            output = self._put(np.full(COUNT, values.sum(), np.float32))
+        return replace(run, outputs={**run.outputs, BASE: output, self.INPUT: states[self.INPUT]})
+
+
+def give_captured_sum(values):
+    values[:] = np.arange(2 * COUNT, dtype=np.float32).sum()
+
+
+@pytest.mark.parametrize(("fits", "passes"), [(12 * COUNT, False), (8 * COUNT, False), (8 * COUNT - 1, True)])
+def test_an_input_gets_fresh_values_before_the_output_does(store, fits, passes):
+    """The variant knows the result for the captured input. Without room for that, the verdict says so."""
+    bench = LargeInput(store, give_captured_sum, give_captured_sum)
+    verdict = bench.judge(seed=1, limits=Limits(fresh_bytes=fits))
+    assert verdict.passed is passes, verdict.reasons
+    assert verdict.inputs_kept is passes
+    told = [
+        each for each in verdict.reasons if each.startswith("too large for fresh values (512 B): weights")
+    ]
+    assert bool(told) is passes
 
 
 def test_of_a_large_output_samples_are_tried(store):
