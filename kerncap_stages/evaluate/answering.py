@@ -33,7 +33,7 @@ from kerncap_stages.replay.kept import KeptReplayers
 from kerncap_stages.replay.one_gpu import choose_only_gpu
 from kerncap_stages.replay.variant_shape import VariantShape
 from kerncap_stages.store import Store
-from kerncap_stages.validate.baselines import find_lasting
+from kerncap_stages.validate.replays.baselines import find_lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

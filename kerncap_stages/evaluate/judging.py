@@ -19,12 +19,13 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.variant import extract_variant_code, read_variant
-from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import ProcessReplayer
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, Request
-from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Speculation
+from kerncap_stages.validate.replays.baselines import Baselines, find_lasting, make_kept_finder
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.replays.replayer import ProcessReplayer
+from kerncap_stages.validate.replays.speculation import NO_NEIGHBOURS, Speculation
+from kerncap_stages.validate.request import Request
 from kerncap_stages.validate.verdict import explain_clock, make_manifest, store_reference, store_variant
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.judgement import Judgement
+    from kerncap_stages.validate.replays.speculation import Neighbours
     from kerncap_stages.validate.request import JudgeSettings
-    from kerncap_stages.validate.speculation import Neighbours
 
 
 @dataclass(frozen=True)

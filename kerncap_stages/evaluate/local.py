@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kerncap_stages.evaluate.tasks import Result
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
+    from kerncap_stages.validate.replays.speculation import Neighbours
     from kerncap_stages.validate.request import JudgeSettings
-    from kerncap_stages.validate.speculation import Neighbours
 
 _MAX_WORKER_BYTES = 384 << 20  # Python, numpy and the capture take about 100 MiB
 

@@ -36,7 +36,7 @@ from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.store import Store
 from kerncap_stages.store.closure import Closure
-from kerncap_stages.validate.speculation import Neighbours
+from kerncap_stages.validate.replays.speculation import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,8 +14,8 @@ from kerncap_stages.manifests.evaluation import EvaluatedCase
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.project.cases import read_cases
 from kerncap_stages.validate.arguments import find_pointers
-from kerncap_stages.validate.outputs import find_golden
 from kerncap_stages.validate.precision.measure import Precision
+from kerncap_stages.validate.replays.outputs import find_golden
 from kerncap_stages.validate.request import read_request
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.precision.file import ReferenceFile
+from kerncap_stages.validate.replays.speculation import NO_NEIGHBOURS, Neighbours
 from kerncap_stages.validate.request import JudgeSettings
-from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from kerncap_stages.replay.floor import find_impossible
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.timing import compare, summarise
 from kerncap_stages.replay.variant import extract_variant_code
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.timed.runs import count_changed_bytes, judge_timed_runs
 
 if TYPE_CHECKING:

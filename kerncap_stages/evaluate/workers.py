@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from kerncap_stages.evaluate.contract import Ready
 from kerncap_stages.evaluate.tasks import READY, Result, Setup, Task, read_result, write
 from kerncap_stages.manifests.environment import Backend
-from kerncap_stages.validate.speculation import Neighbours
+from kerncap_stages.validate.replays.speculation import Neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

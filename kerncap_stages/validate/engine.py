@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 from kerncap_stages.machine.one_thread import import_numpy
 from kerncap_stages.manifests import load
 from kerncap_stages.replay.standby import Standbys
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, find_verdict, read_request
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.request import find_verdict, read_request
 
 if TYPE_CHECKING:
     from pathlib import Path

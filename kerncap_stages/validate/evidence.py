@@ -9,7 +9,6 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.compare.free_order import find_free_orders, has_same_elements, join_orders
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states, find_states
 from kerncap_stages.validate.compare.scaled_bounds import (
     find_closeness,
@@ -22,20 +21,16 @@ from kerncap_stages.validate.judgement import (
     ALL_WRONG,
     NOT_WRITTEN,
     OUTPUTS_DIFFER,
-    ROUNDS_OTHERWISE,
     WRITES_ELSEWHERE,
     Judgement,
     PartVerdict,
-    explain_own,
 )
-from kerncap_stages.validate.perturb.expectation import Expectation, leave_out
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS
 from kerncap_stages.validate.perturb.guessed_types import differ_as_floats, find_type
-from kerncap_stages.validate.perturb.own_ranges import cut_at_ranges, differ_as_sums, find_float_ranges
-from kerncap_stages.validate.perturb.start import Start
+from kerncap_stages.validate.perturb.own_ranges import cut_at_ranges, differ_as_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -46,13 +41,11 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer, Span
     from kerncap_stages.validate.explorer import Explorer
-    from kerncap_stages.validate.replayer import Run
+    from kerncap_stages.validate.perturb.expectation import Expectation
+    from kerncap_stages.validate.replays.replayer import Run
 
-# How many times the largest difference between replays of the captured kernel a variant may be away from it.
-# It is measured with a few replays only, and a variant that is right may add numbers in yet another order.
-OWN_DIFFERENCES = 4.0
 # Of floats that have fresh values, relative to the largest element of an output.
-_ROUNDING = Bounds(ulp=16)
+ROUNDING = Bounds(ulp=16)
 
 
 class Comparison:
@@ -101,102 +94,9 @@ class Comparison:
                         judgement = judgement.note(*self._explain(states, part))
         return judgement
 
-    def judge_with_own(
-        self, judgement: Judgement, wanted: Expectation, run: Run, sample: Callable[[Start], Run | None]
-    ) -> tuple[Judgement, Expectation]:
-        """As ``judge_outputs``, but outputs may differ by as much as the captured kernel's own do.
-
-        sample: runs the captured kernel several times. Also returns what was expected then.
-        """
-        compared = self.judge_outputs(judgement, wanted, run)
-        if compared.passed or not judgement.passed:
-            return compared, wanted
-        if not (wanted.start.is_perturbed or self.may_be_own(wanted, run)):
-            return compared, wanted
-        allowed, own = wanted, sample(wanted.start)
-        if own is not None:
-            # With other indices several threads may write to one element, or find a table full, in any order.
-            allowed = self.allow_own_differences(wanted, own, exclude=wanted.start.is_perturbed)
-            compared = self.judge_outputs(judgement, allowed, run)
-        if wanted.start.is_fresh and wanted.bounds.is_exact and not compared.passed:
-            # A variant may be exact for the captured values, as small integers are, and round others.
-            allowed = replace(allowed, bounds=_ROUNDING, guesses=True)
-            compared = self.judge_outputs(judgement, allowed, run)
-        if wanted.start.is_perturbed and not compared.passed:
-            allowed = self._allow_unsteady(allowed, wanted.bounds, sample)
-            compared = self.judge_outputs(judgement, allowed, run)
-        if compared.passed:
-            own_order = explain_own(allowed, self._list_parts(allowed))
-            compared = compared.allow(allowed.own.values()).note(*own_order)
-            compared = compared.note(ROUNDS_OTHERWISE) if allowed.guesses else compared
-        return compared, allowed
-
-    def allow_own_differences(self, wanted: Expectation, baseline: Run, *, exclude: bool) -> Expectation:
-        """Allow for what replays of the captured kernel itself differ by, beyond the bounds.
-
-        Without bounds, floats may then differ by a multiple of that, if they differ as sums of another order
-        do. Of parts of unknown type that holds for the ranges in which they differ. ``exclude``: other parts
-        that differ are not compared.
-        """
-        runs = (baseline.outputs, *baseline.differing)
-        free = find_free_orders(self._list_parts(wanted), wanted.expected, runs, self._read, alone=exclude)
-        wanted = replace(wanted, free=free)
-        if wanted.bounds.is_exact:
-            wanted = self._find_ranges(replace(wanted, own={}), runs)  # both are of the same runs
-        own, failing = dict(wanted.own), set[tuple[int, int]]()
-        for outputs in runs:
-            for region, states, part, found in self._find_failing(wanted, outputs):
-                where = (region.base_address, part.start)
-                limit = self._find_rounding(states, part) if wanted.bounds.is_exact else 0.0
-                if found.is_within(limit):
-                    allowed = min(limit, OWN_DIFFERENCES * found.difference.max_absolute)
-                    own[where] = max(own.get(where, 0.0), allowed)
-                else:
-                    failing.add(where)
-        return leave_out(replace(wanted, own=own), failing, exclude=exclude)
-
-    def _allow_unsteady(
-        self, wanted: Expectation, bounds: Bounds, sample: Callable[[Start], Run | None]
-    ) -> Expectation:
-        """Leave out what the captured kernel's runs from the captured state differ in, beyond the bounds.
-
-        From another state a few runs may agree by chance, or change few places. Where they leave the same
-        elements in others from both states, a variant has to leave these, in what both allow.
-        """
-        start = Start(self._store, self._capture)
-        own = sample(start)
-        if own is None:
-            return wanted
-        known = self.allow_own_differences(Expectation(start, own.outputs, bounds), own, exclude=True)
-        unsteady = known.nondeterministic | (known.free.keys() - wanted.free.keys())
-        joined = replace(wanted, free=join_orders(wanted.free, known.free))
-        return leave_out(joined, unsteady, exclude=True)
-
-    def may_be_own(self, wanted: Expectation, run: Run) -> bool:
-        """Whether all that differs are floats, by what another order of operations may explain, or places."""
-        ranged = self._find_ranges(wanted, [run.outputs]) if wanted.bounds.is_exact else wanted
-        return all(
-            (wanted.bounds.is_exact and found.is_within(self._find_rounding(states, part)))
-            or has_same_elements(part.element_type, *self._read(part, states.expected, states.actual))
-            for _, states, part, found in self._find_failing(ranged, run.outputs)
-        )
-
     def _list_parts(self, wanted: Expectation) -> Iterator[tuple[Region, Span]]:
         for region, _ in self._find_compared(wanted):
             yield from ((region, part) for part in self._explorer.trials.find_parts(region))
-
-    def _find_ranges(self, wanted: Expectation, runs: Sequence[Mapping[int, MemoryRef]]) -> Expectation:
-        """Return what is wanted with the ranges in which runs differ as floats, in parts of unknown type."""
-        varying: dict[tuple[int, int], tuple[Span, ...]] = {}
-        for region, expected in self._find_compared(wanted):
-            base = region.base_address
-            others = {each[base] for each in runs if each.get(base, expected) != expected}
-            for part in self._explorer.trials.find_parts(region) if others else ():
-                is_free = (base, part.start) in wanted.free
-                if part.element_type is None and region.pre is not None and not is_free:
-                    before, after, *actuals = self._read(part, region.pre, expected, *others)
-                    varying[base, part.start] = find_float_ranges(part, before, after, actuals)
-        return replace(wanted, varying={where: ranges for where, ranges in varying.items() if ranges})
 
     def _find_failing(
         self, wanted: Expectation, outputs: Mapping[int, MemoryRef]
@@ -260,8 +160,8 @@ class Comparison:
 
     def _scale_bounds(self, wanted: Expectation, region: Region, expected: MemoryRef, part: Span) -> Bounds:
         bounds = wanted.bounds
-        if bounds == _ROUNDING:
-            bounds = limit_rounding(_ROUNDING, part.element_type)
+        if bounds == ROUNDING:
+            bounds = limit_rounding(ROUNDING, part.element_type)
             if bounds.is_exact:
                 return bounds
         captured = self._find_captured(region.base_address)
@@ -309,7 +209,8 @@ class Comparison:
         if near.is_exact:
             return found
         close = self._compare_part(region, states, part, near)
-        return close if close.difference.failing > share * close.difference.elements else found
+        few = max(1.0, share * close.difference.elements)
+        return close if close.difference.failing > few else found
 
     def _find_rounding(self, states: States, part: Span) -> float:
         """Return by how much floats may differ if only the order of rounded operations is another.

@@ -18,7 +18,7 @@ from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_put_back
 from kerncap_stages.validate.perturb.states import EVERYWHERE, LIGHT_PAIRS, MAX_BYTES, Perturbation
 from kerncap_stages.validate.perturb.trials import Trials
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.variables import cut_variable, find_input_variables, name_variable
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer, Span
-    from kerncap_stages.validate.baselines import BaselineRun, Baselines
+    from kerncap_stages.validate.replays.baselines import BaselineRun, Baselines
+    from kerncap_stages.validate.replays.speculation import Speculation
     from kerncap_stages.validate.request import JudgeSettings
-    from kerncap_stages.validate.speculation import Speculation
 
 # This many regions are perturbed one by one; further ones together.
 MAX_REGIONS = 16

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
-    from kerncap_stages.validate.replayer import Run
+    from kerncap_stages.validate.replays.replayer import Run
 
 # Kernel and host write different cache lines. The same size as in native/replay/comparison.cpp.
 CELL_BYTES = 64

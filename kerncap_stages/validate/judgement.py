@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.validation import Coverage
     from kerncap_stages.validate.arguments import Span
-    from kerncap_stages.validate.baselines import BaselineRun
     from kerncap_stages.validate.compare.regions import RegionDifference
     from kerncap_stages.validate.perturb.expectation import Expectation
     from kerncap_stages.validate.precision.measure import MeasuredOutput, Precision
-    from kerncap_stages.validate.replayer import Run
+    from kerncap_stages.validate.replays.baselines import BaselineRun
+    from kerncap_stages.validate.replays.replayer import Run
 
 NOTHING_KNOWN = (
     "the captured kernel is not known to write anything: this dispatch changed nothing, so there is nothing "

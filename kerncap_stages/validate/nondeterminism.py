@@ -10,8 +10,8 @@ from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.regions import count_changed_bytes
 from kerncap_stages.validate.host_writes import find_host_writes
-from kerncap_stages.validate.outputs import find_golden
 from kerncap_stages.validate.perturb.start import can_put_back
+from kerncap_stages.validate.replays.outputs import find_golden
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.replay.runner import Guard
     from kerncap_stages.store import Store
-    from kerncap_stages.validate.baselines import Baselines
     from kerncap_stages.validate.judgement import Judgement
     from kerncap_stages.validate.perturb.start import Start
-    from kerncap_stages.validate.replayer import Run, SingleReplayer
+    from kerncap_stages.validate.replays.baselines import Baselines
+    from kerncap_stages.validate.replays.replayer import Run, SingleReplayer
     from kerncap_stages.validate.request import JudgeSettings
 
 _MAX_REPLAYS = 8

@@ -197,7 +197,3 @@ def make_settings(
         )
     read = None if reference is None else read_reference(reference)
     return replace(JudgeSettings(bounds, dtype, reference=read), **further)
-
-
-# Replays at the same time each need memory for the capture. Larger captures are replayed one at a time.
-MAX_BYTES_AT_ONCE = 2 << 30

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
-    from kerncap_stages.validate.baselines import Baselines
     from kerncap_stages.validate.judgement import Judgement
     from kerncap_stages.validate.perturb.start import Start
-    from kerncap_stages.validate.replayer import Run
-    from kerncap_stages.validate.speculation import Speculation
+    from kerncap_stages.validate.replays.baselines import Baselines
+    from kerncap_stages.validate.replays.replayer import Run
+    from kerncap_stages.validate.replays.speculation import Speculation
 
 NOT_RECORDED = (
     "writes were not recorded, so nobody looked for memory that the variant writes and puts back: "

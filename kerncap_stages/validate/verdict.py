@@ -34,11 +34,11 @@ from kerncap_stages.replay.accesses import find_data_regions
 from kerncap_stages.replay.record import find_other_shape
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.store.remembered import load_known
-from kerncap_stages.validate.baselines import Baselines, make_kept_finder, set_states_aside
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.judge import Judge
-from kerncap_stages.validate.replayer import ProcessReplayer
-from kerncap_stages.validate.speculation import Speculation
+from kerncap_stages.validate.replays.baselines import Baselines, make_kept_finder, set_states_aside
+from kerncap_stages.validate.replays.replayer import ProcessReplayer
+from kerncap_stages.validate.replays.speculation import Speculation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from manifest_examples import capture as example_capture
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.validate.baselines import Baselines
 from kerncap_stages.validate.judge import Judge
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.baselines import Baselines
+from kerncap_stages.validate.replays.replayer import Run
+from kerncap_stages.validate.replays.speculation import Speculation
 from kerncap_stages.validate.request import JudgeSettings
-from kerncap_stages.validate.speculation import Speculation
 
 BASE = 0x7F0000000000
 COUNT = 64

@@ -17,7 +17,7 @@ from kerncap_stages.errors import DeviceError
 from kerncap_stages.replay import process as process_module
 from kerncap_stages.replay.process import require_own_ending, run_replayer
 from kerncap_stages.replay.standby import Standby, Standbys
-from kerncap_stages.validate.speculation import Speculation
+from kerncap_stages.validate.replays.speculation import Speculation
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -160,18 +160,12 @@ def validate(
         ValidateArguments,
         make_settings,
         read_variant_shape,
+        refuse_contradictions,
         require_inputs,
         validate_variants,
     )
 
-    if baseline and variant is not None:
-        raise UsageError(
-            f"--baseline checks the captured kernel itself, but --variant {variant} names another one",
-            hint="leave one of them out",
-        )
-    if seed is not None and (quick or not fresh_values):
-        without = "--quick" if quick else "--captured-values"
-        raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
+    refuse_contradictions(variant, seed, baseline=baseline, quick=quick, fresh_values=fresh_values)
     require_inputs(store, artifacts, variant, reference, report, expect_capture or (), held_out or ())
     settings = make_settings(
         tolerance,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, find_held_out, list_for_user, require_kernels_of
 from kerncap_stages.cli.console import emit, say
-from kerncap_stages.cli.flows.validate_inputs import require_captures, require_inputs
+from kerncap_stages.cli.flows.validate_inputs import refuse_contradictions, require_captures, require_inputs
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.shapes import read_variant_shape
 from kerncap_stages.errors import DeviceError, ExitCode, UsageError
@@ -51,7 +51,14 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import JudgeSettings
 
 # Also what the command makes of its options, so that it imports this module alone.
-__all__ = ["ValidateArguments", "make_settings", "read_variant_shape", "require_inputs", "validate_variants"]
+__all__ = [
+    "ValidateArguments",
+    "make_settings",
+    "read_variant_shape",
+    "refuse_contradictions",
+    "require_inputs",
+    "validate_variants",
+]
 _MISSING = (
     "no project and no capture given",
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",

@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
 
 
+def refuse_contradictions(
+    variant: Path | None, seed: int | None, *, baseline: bool, quick: bool, fresh_values: bool
+) -> None:
+    """Raise UsageError if two options contradict each other."""
+    if baseline and variant is not None:
+        raise UsageError(
+            f"--baseline checks the captured kernel itself, but --variant {variant} names another one",
+            hint="leave one of them out",
+        )
+    if seed is not None and (quick or not fresh_values):
+        without = "--quick" if quick else "--captured-values"
+        raise UsageError(f"--seed is of fresh values, which {without} leaves out", hint="leave out one")
+
+
 def require_inputs(
     store_folder: Path | None,
     artifacts: Sequence[str] | None,

@@ -49,6 +49,14 @@ class FreeOrder:
     ranges: tuple[tuple[int, int], ...]
     has_others: bool = False
 
+    def has_same(self, expected: Bytes, actual: Bytes) -> bool:
+        """Whether two outputs have the same elements in each range."""
+        size = self.record_bytes
+        return all(
+            np.array_equal(_sort(expected[low:high], size), _sort(actual[low:high], size))
+            for low, high in self.ranges
+        )
+
     def is_kept(self, expected: Bytes, actual: Bytes, bounds: Bounds) -> bool:
         """Whether an output has the expected elements in each range, and outside of them is the same.
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.validation import BaselineReplay
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
-    from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.lone import LoneStates
     from kerncap_stages.validate.perturb.start import Start
+    from kerncap_stages.validate.replays.baselines import BaselineRun, Baselines
 
 # So many inputs are tried by themselves; of further ones only floats change.
 _MAX_INPUTS = 16

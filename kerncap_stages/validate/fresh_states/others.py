@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Span
-    from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.lone import LoneStates
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.perturb.states import Trial
+    from kerncap_stages.validate.replays.baselines import BaselineRun, Baselines
 
 
 class OtherStates:

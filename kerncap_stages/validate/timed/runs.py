@@ -26,16 +26,16 @@ from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.replay.variant_shape import find_variant_shape
 from kerncap_stages.validate.arguments import find_pointers
-from kerncap_stages.validate.baselines import Baselines, make_kept_finder
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.evidence import Comparison
 from kerncap_stages.validate.explorer import Explorer
 from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import Judgement
-from kerncap_stages.validate.outputs import make_relocation, store_outputs
+from kerncap_stages.validate.own_comparison import OwnComparison
 from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import ProcessReplayer, Run
+from kerncap_stages.validate.replays.baselines import Baselines, make_kept_finder
+from kerncap_stages.validate.replays.outputs import make_relocation, store_outputs
+from kerncap_stages.validate.replays.replayer import ProcessReplayer, Run
 from kerncap_stages.validate.request import JudgeSettings
 from kerncap_stages.validate.timed.known_verdict import find_known_verdict
 
@@ -139,7 +139,7 @@ class _StateJudge:
         found = find_source_of(store, digest)
         arguments = find_pointers(store, capture, None if found is None else load_as(store, found, Source))
         explorer = Explorer(store, capture, settings, self._baselines, arguments)
-        self._comparison = Comparison(store, capture, explorer, arguments)
+        self._comparison = OwnComparison(store, capture, explorer, arguments)
 
     def judge(self, state: int) -> Judgement:
         """Judge one state, by its number."""

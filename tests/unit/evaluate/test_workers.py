@@ -28,8 +28,8 @@ from kerncap_stages.evaluate.workers import (
 )
 from kerncap_stages.replay.process import track
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.replays.speculation import NO_NEIGHBOURS, Neighbours
 from kerncap_stages.validate.request import JudgeSettings
-from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Neighbours
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,14 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import PerturbedState
 from kerncap_stages.store.chunks import read_chunk_list
-from kerncap_stages.validate.baselines import Baselines, find_lasting, make_kept_finder, set_states_aside
 from kerncap_stages.validate.perturb.states import perturb
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.baselines import (
+    Baselines,
+    find_lasting,
+    make_kept_finder,
+    set_states_aside,
+)
+from kerncap_stages.validate.replays.replayer import Run
 
 
 class Replayer:

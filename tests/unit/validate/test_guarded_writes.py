@@ -9,11 +9,11 @@ from made_up_replays import BASE, COUNT, VARIANT, Bench, double
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, Mode, OutputState
 from kerncap_stages.replay.report import GuardedRuns
-from kerncap_stages.validate.baselines import Baselines
 from kerncap_stages.validate.judgement import Judgement
 from kerncap_stages.validate.perturb.memory_ranges import find_rest, halve_ranges, merge_ranges
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.baselines import Baselines
+from kerncap_stages.validate.replays.replayer import Run
 from kerncap_stages.validate.unexpected_writes import GuardedWrites
 
 OUT = (BASE, BASE + COUNT * 4)

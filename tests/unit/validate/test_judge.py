@@ -11,7 +11,7 @@ from made_up_replays import BASE, COUNT, Bench, double, fill
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Coverage
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.replayer import Run
 
 
 def test_in_place_work_is_compared_from_several_states(store):

@@ -14,7 +14,7 @@ from kerncap_stages.manifests.validation import Coverage
 from kerncap_stages.validate.explorer import Limits
 from kerncap_stages.validate.perturb.patterns import choose_samples
 from kerncap_stages.validate.perturb.states import perturb
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.replayer import Run
 
 
 class ManyOutputs(Bench):

@@ -8,8 +8,8 @@ from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk_list
 from kerncap_stages.validate.arguments import Span
-from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
 from kerncap_stages.validate.perturb.states import Perturbation, Trial, perturb
+from kerncap_stages.validate.replays.outputs import find_missing_state, store_differing, store_outputs
 
 CHUNKS = 6
 SIZE = CHUNKS * CHUNK_SIZE_BYTES - 100  # the last one is short

@@ -14,11 +14,11 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.elements import find_dtype
-from kerncap_stages.validate.evidence import Comparison
 from kerncap_stages.validate.judgement import Judgement
+from kerncap_stages.validate.own_comparison import OwnComparison
 from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.own_ranges import cut_at_ranges, find_float_ranges
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.replayer import Run
 
 SIZE = 64 << 10
 FLOATS = slice(8 << 10, 24 << 10)  # of the bytes; the rest holds small integers
@@ -136,7 +136,7 @@ class Outputs:
         whole = Span(0, self.expected.nbytes, None)
         trials = SimpleNamespace(find_parts=lambda _: [whole])
         explorer = SimpleNamespace(trials=trials, find_witness=lambda _: None)
-        self.comparison = Comparison(store, self.bench.capture, explorer, [])
+        self.comparison = OwnComparison(store, self.bench.capture, explorer, [])
         capture = self.bench.capture
         start = SimpleNamespace(
             capture=capture, is_fresh=False, is_perturbed=True, trials=(), key="", fresh_name=None

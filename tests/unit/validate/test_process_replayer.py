@@ -8,9 +8,9 @@ from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.report import ReplayResult
-from kerncap_stages.validate import replayer as replayer_module
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import ProcessReplayer
+from kerncap_stages.validate.replays import replayer as replayer_module
+from kerncap_stages.validate.replays.replayer import ProcessReplayer
 
 
 class Changed(Start):

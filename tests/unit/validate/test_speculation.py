@@ -9,8 +9,8 @@ import pytest
 from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.validate.replayer import Run
-from kerncap_stages.validate.speculation import NO_NEIGHBOURS, Neighbours, Speculation
+from kerncap_stages.validate.replays.replayer import Run
+from kerncap_stages.validate.replays.speculation import NO_NEIGHBOURS, Neighbours, Speculation
 
 
 def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store):
@@ -255,7 +255,7 @@ def test_runs_that_nobody_asked_for_do_not_delay_the_verdict():
         sleeper.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kerncap_stages.validate.speculation.kill_running", kill)
+        patch.setattr("kerncap_stages.validate.replays.speculation.kill_running", kill)
         with Speculation(SimpleNamespace(run=run), kills=True) as replays:
             replays.begin(SimpleNamespace(key="fresh"), None)
             assert begun.wait(60)

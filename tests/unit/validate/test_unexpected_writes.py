@@ -11,10 +11,10 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replay.report import ReplayResult
 from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.validate.arguments import Pointer
-from kerncap_stages.validate.baselines import Baselines
 from kerncap_stages.validate.judgement import WRITES_ELSEWHERE, Judgement
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replayer import Run, split_writes
+from kerncap_stages.validate.replays.baselines import Baselines
+from kerncap_stages.validate.replays.replayer import Run, split_writes
 from kerncap_stages.validate.unexpected_writes import (
     NOT_RECORDED,
     NOTHING_TO_COMPARE_WITH,

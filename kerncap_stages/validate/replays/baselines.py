@@ -13,7 +13,7 @@ from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Per
 from kerncap_stages.store.check import find_damaged, set_damaged_aside
 from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start, make_fresh_starts
-from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.replays.replayer import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
     from kerncap_stages.validate.perturb.states import Trial
-    from kerncap_stages.validate.replayer import SingleReplayer
+    from kerncap_stages.validate.replays.replayer import SingleReplayer
 
 
 class BaselineRun:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.validate.perturb.start import Start
-    from kerncap_stages.validate.replayer import Replayer, Run
+    from kerncap_stages.validate.replays.replayer import Replayer, Run
 
 # For the captured kernel and the variant from a perturbed state, and then from fresh values, while the
 # variant runs from the captured state.

@@ -12,14 +12,14 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.accesses import Watched
 from kerncap_stages.replay.report import GuardedRuns
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
-from kerncap_stages.validate.outputs import (
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.replays.outputs import (
     count_whole,
     find_missing_state,
     make_relocation,
     store_differing,
     store_outputs,
 )
-from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
