@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SLAB_WORDS = 1 << 17  # searched at a time: the search needs as much memory again
 _MIN_RECORDS = 4
+WORD_BYTES = 8  # size of an address
 
 
 class AddressRanges:
@@ -59,3 +60,20 @@ def find_captured_ranges(capture: Capture) -> AddressRanges:
     regions = [(region.base_address, region.size_bytes) for region in capture.regions]
     code = [(loaded.load_address, loaded.load_size_bytes) for loaded in capture.loaded_code_objects]
     return AddressRanges([*regions, *code])
+
+
+def find_kept_words(
+    content: npt.NDArray[np.uint8], ranges: AddressRanges | None
+) -> npt.NDArray[np.bool_] | None:
+    """Mark addresses and null pointers, which keep their values: bool[words]; None if there are none.
+
+    content: uint8[size_bytes].
+    """
+    words = content[: content.size // WORD_BYTES * WORD_BYTES].view(np.uint64)
+    numbers = np.empty(0, np.int64) if ranges is None else ranges.find_addresses(words)
+    if not numbers.size:
+        return None
+    kept = np.zeros(-(-content.size // WORD_BYTES), np.bool_)
+    kept[numbers] = True
+    kept[find_null_words(words, numbers)] = True
+    return kept

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
-from kerncap_stages.validate.perturb.address_ranges import find_null_words
+from kerncap_stages.validate.perturb.address_ranges import WORD_BYTES, find_kept_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
 from kerncap_stages.validate.perturb.moving import (
     change_scalar,
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.unsignedinteger]
 
 _SLAB = 1 << 20  # elements that change places with each other
+_FIRST_LOOK = 1 << 16  # elements, of which mostly one is a number
 _ONE_ZERO_OF = 4  # elements, where some become zero
 _FLAGS = "flags"  # bytes that are 0 or 1
 _ONE_FLAG_OF = 4  # flags, where some change
-_WORD_BYTES = 8  # size of an address
 # The integer of each float's size, how many bits its mantissa has, and how many of those change. What stays
 # is enough that a float changes by an eighth at most.
 _FLOATS: dict[str, tuple[type[np.unsignedinteger], int, int]] = {
@@ -60,7 +60,7 @@ class Freshness(StrEnum):
 
     # As IN_DISTRIBUTION; besides, half of the floats change their sign. Of eight integers one becomes any
     # number, one gets another highest bit, and one becomes zero; flags in bytes stay 0 or 1, and what may be
-    # places in an output only changes places. Floats that are all zero become any below 1.
+    # places in an output only changes places. Zeros become any below 1 if there is no other number.
     ANY = "any"
     # Numbers change places. Floats change by an eighth at most, and are never larger than the largest
     # captured one.
@@ -119,7 +119,7 @@ class FreshValues:
         self._seed = seed
         self._is_output = is_output
         self._known = known
-        self._kept = _find_kept_words(captured, ranges)
+        self._kept = find_kept_words(captured, ranges)
         self._types: dict[tuple[Span, bool], str | None] = {}
 
     def make(self, variety: Variety) -> Bytes:
@@ -149,7 +149,7 @@ class FreshValues:
         word = _choose_word(kind)
         size = np.dtype(word).itemsize
         end = part.start + (min(part.end, content.size) - part.start) // size * size
-        is_zero = kind in _FLOATS and not content[part.start : end].any()
+        is_zero = kind in _FLOATS and _has_no_numbers(content[part.start : end].view(word), kind)
         fills = self._is_output if variety is Variety.ZEROS else is_any or changes_signs
         known = self._known
         if (kind != part.element_type and not is_any) or (is_zero and fills != is_any):
@@ -161,7 +161,7 @@ class FreshValues:
             free: slice | npt.NDArray[np.bool_] = slice(None)
             if kept is not None:
                 offsets = np.arange(low, high, size)
-                free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
+                free = ~(kept[offsets // WORD_BYTES] | kept[(offsets + size - 1) // WORD_BYTES])
             values = elements[free]
             # Of each slab's own, as slabs come in any order; and a variety's own, if ALL is known or not.
             are_places = is_any and kind in INTEGER_TYPES and look_like_places(values)
@@ -214,7 +214,8 @@ def _change_signs(
     flips = generator.integers(0, 2, values.size, np.uint8) == 0
     flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
     is_zero = made & ~sign == 0
-    changed = np.where(flips & ~is_zero, made ^ sign, made)
+    # Infinities keep theirs: as in masks, the other one would give NaNs alone.
+    changed = np.where(flips & _find_usual(made, element_type), made ^ sign, made)
     # Zeros that came to where a number was would hide its sign, so these two states have numbers of opposite
     # signs there.
     numbers = made[_find_usual(made, element_type)]
@@ -262,24 +263,21 @@ def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
     return usual
 
 
+def _has_no_numbers(values: Words, element_type: str) -> bool:
+    """Whether floats are zeros, infinities and NaNs alone, as an additive mask is."""
+    word, mantissa_bits, _ = _FLOATS[element_type]
+    sign = word(1 << (8 * values.itemsize - 1))
+    infinite = word((int(sign) >> mantissa_bits) - 1 << mantissa_bits)
+    slabs = (values[low : low + _FIRST_LOOK] & ~sign for low in range(0, values.size, _FIRST_LOOK))
+    return all(bool(((sizes == 0) | (sizes >= infinite)).all()) for sizes in slabs)
+
+
 def _choose_word(element_type: str | None) -> type[np.unsignedinteger]:
     if element_type in _FLOATS:
         return _FLOATS[element_type][0]
     if element_type in INTEGER_TYPES:
         return _OF_SIZE[int(element_type.removeprefix("u").removeprefix("int")) // 8]
     return np.uint32 if element_type is None else np.uint8
-
-
-def _find_kept_words(content: Bytes, ranges: AddressRanges | None) -> npt.NDArray[np.bool_] | None:
-    """Mark the words that keep their values: bool[words]; None if there are none."""
-    words = content[: content.size // _WORD_BYTES * _WORD_BYTES].view(np.uint64)
-    numbers = np.empty(0, np.int64) if ranges is None else ranges.find_addresses(words)
-    if not numbers.size:
-        return None
-    kept = np.zeros(-(-content.size // _WORD_BYTES), np.bool_)
-    kept[numbers] = True
-    kept[find_null_words(words, numbers)] = True
-    return kept
 
 
 def _freshen_elements(
@@ -320,13 +318,13 @@ def _change_lowest_bits(values: Words, generator: np.random.Generator) -> Words:
 
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:
-    """Return as many floats as ``values``, whose sizes are from 1/2 to 1: a variant may ignore zeros."""
+    """Return floats in place of zeros, whose sizes are from 1/2 to 1: a variant may ignore zeros."""
     word, mantissa_bits = _FLOATS[element_type][:2]
     bits = 8 * values.itemsize
     half = word((1 << (bits - 2 - mantissa_bits)) - 2 << mantissa_bits)
     signs = generator.integers(0, 2, values.size, word) << word(bits - 1)
     fresh: Words = half | signs | generator.integers(0, 1 << mantissa_bits, values.size, word)
-    return fresh
+    return np.where(values & ~word(1 << (bits - 1)) == 0, fresh, values)
 
 
 def _freshen_floats(

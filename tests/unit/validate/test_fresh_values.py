@@ -287,3 +287,18 @@ def test_scales_of_quantised_blocks_stay_numbers(freshness, seed):
     assert (made["scale"] != blocks["scale"]).mean() > 0.9
     assert (made["numbers"] != blocks["numbers"]).mean() > 0.9
     assert (made["numbers"] < -120).mean() > 0.01
+
+
+@pytest.mark.parametrize("element_type", TYPES)
+def test_an_additive_mask_gets_numbers_in_place_of_its_zeros(element_type):
+    mask = np.zeros((64, 64), TYPES[element_type])
+    mask[np.triu_indices(64, 1)] = -np.inf
+    mask = mask.reshape(-1)
+    made = fresh(mask, element_type, Freshness.ANY)
+    is_open = np.isfinite(mask)
+    assert (made[~is_open] == -np.inf).all()
+    assert ((np.abs(made[is_open]) >= 0.5) & (np.abs(made[is_open]) < 1)).all()
+    mirrored = fresh(mask, element_type, Freshness.ANY, variety=Variety.MIRRORED)
+    assert (mirrored[~is_open] == -np.inf).all()
+    assert (mirrored[is_open] == -made[is_open]).all()
+    assert (fresh(mask, element_type, Freshness.IN_DISTRIBUTION) == mask).all()
