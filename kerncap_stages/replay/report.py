@@ -24,9 +24,11 @@ _ELSEWHERE = (
 )
 _VARIANT_REFUSED = "the variant cannot be loaded: "
 _REBUILD = "the file is damaged, or not made for this GPU: rebuild it, and run it again"
+_BUILD_FOR_THIS = "build it for this GPU and its driver: `kc-show --about` names both"
 _CAPTURED_REFUSED = "the captured code object cannot be loaded: "
 _ROCM_OF_CAPTURE = (
-    "install the ROCm version that the program was captured with: `kc-show` of the capture names it"
+    "install the version of ROCm or of the CUDA driver that the program was captured with: `kc-show` of the "
+    "capture names it"
 )
 _NEWER_ROCM = "install ROCm 6.4 or later, or replay it on a machine that has it: `kc-store export`"
 _RAISED: dict[str, tuple[type[KerncapError], str]] = {
@@ -172,7 +174,10 @@ def interpret_report(report: dict[str, Any], exit_code: int, variant: Path | Non
     if report["outcome"] == "failed":
         if variant is not None and report["message"].startswith(_VARIANT_REFUSED):
             why = report["message"].removeprefix(_VARIANT_REFUSED)
-            raise UsageError(f"{variant} cannot be loaded: {why}", hint=_REBUILD)
+            text = f"{variant} cannot be loaded: {why}"
+            if report["code"] == "unsupported":
+                raise Refused(text, hint=_BUILD_FOR_THIS)
+            raise UsageError(text, hint=_REBUILD)
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
         if report["message"].startswith("no NVIDIA driver") or "CUDA_ERROR_NO_DEVICE" in report["message"]:
             hint = _ELSEWHERE

@@ -43,6 +43,9 @@ Error of_code(bool is_variant, Error error) {
   if (is_variant && (is_refused || error.code == ErrorCode::not_found)) {
     return {ErrorCode::invalid_argument, "the variant cannot be loaded: " + error.message};
   }
+  if (is_variant && error.code == ErrorCode::unsupported) {
+    return {ErrorCode::unsupported, "the variant cannot be loaded: " + error.message};
+  }
   if (is_refused) return {ErrorCode::device, "the captured code object cannot be loaded: " + error.message};
   return error;
 }

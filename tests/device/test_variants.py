@@ -51,6 +51,15 @@ def test_ptx_of_a_newer_toolkit_is_refused_with_what_to_do(kc, built, capture, t
     assert "or to a cubin" in done.err
 
 
+def test_ptx_that_is_damaged_is_the_users_file(kc, built, capture, tmp_path):
+    damaged = tmp_path / "damaged.ptx"
+    damaged.write_text(built["same.ptx"].read_text().replace("ret;", "no_such_instruction;"))
+    done = kc.run("kc-replay", capture, "--variant", damaged)
+    assert done.code == 2, done.err
+    assert f"{damaged} cannot be loaded" in done.err
+    assert "rebuild it" in done.err
+
+
 @pytest.mark.parametrize(
     ("edit", "words"),
     [

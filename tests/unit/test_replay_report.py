@@ -7,7 +7,7 @@ from pathlib import Path
 import manifest_examples
 import pytest
 
-from kerncap_stages.errors import DeviceError, UsageError
+from kerncap_stages.errors import DeviceError, Refused, UsageError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.report import Mismatch, ReplayResult, interpret_report
 from kerncap_stages.replay.result_lines import write_result_lines
@@ -55,6 +55,11 @@ def test_a_variant_that_the_runtime_refuses_is_the_users_file():
     ) as raised:
         interpret_report(report | {"message": f"the variant cannot be loaded: {why}"}, 2, Path("fast.hsaco"))
     assert "rebuild it" in raised.value.hint
+    newer = "loading the code on sm_90: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+    of_another = report | {"code": "unsupported", "message": f"the variant cannot be loaded: {newer}"}
+    with pytest.raises(Refused, match=r"^fast.ptx cannot be loaded: .*VERSION$") as raised:
+        interpret_report(of_another, 6, Path("fast.ptx"))
+    assert "build it for this GPU" in raised.value.hint
     of_capture = report | {"code": "device", "message": f"the captured code object cannot be loaded: {why}"}
     with pytest.raises(DeviceError, match="the captured code object") as raised:
         interpret_report(of_capture, 4, Path("fast.hsaco"))

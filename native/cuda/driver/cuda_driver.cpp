@@ -188,7 +188,10 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
   CUresult status = driver().cuModuleLoadDataEx(&code->module, code->file.data(), 2, options, values);
   if (status != CUDA_SUCCESS) {
-    Error error{ErrorCode::unsupported, describe("loading the code on " + m_opened.isa, status)};
+    // A damaged file, or code that this GPU and driver do not take.
+    const bool is_damaged = status == CUDA_ERROR_INVALID_IMAGE || status == CUDA_ERROR_INVALID_PTX;
+    Error error{is_damaged ? ErrorCode::invalid_argument : ErrorCode::unsupported,
+                describe("loading the code on " + m_opened.isa, status)};
     if (log[0] != '\0') error.message += ": " + std::string(log);
     if (status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
       error.message += ". This driver compiles what toolkits up to " + m_opened.runtime.substr(0, m_opened.runtime.find(',')) +

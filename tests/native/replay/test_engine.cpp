@@ -8,6 +8,7 @@
 #include "../check.hpp"
 #include "../core/scratch_store.hpp"
 #include "core/transaction.hpp"
+#include "one_region.hpp"
 #include "replay/engine.hpp"
 #include "stub_driver.hpp"
 
@@ -198,6 +199,40 @@ void a_kernel_that_writes_nothing_at_all_is_not_right() {
   CHECK(replayed({{}, true}).differences.size() == 2);
 }
 
+// A driver that takes no code.
+class TakesNoCode final : public test::MemoryDriver {
+ public:
+  explicit TakesNoCode(core::ErrorCode code)
+      : MemoryDriver(k_captured_at, 2 * core::k_chunk_bytes / sizeof(std::uint32_t)), m_code(code) {}
+  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
+                                                   std::optional<std::uint64_t>) override {
+    return core::Error{m_code, "not this one"};
+  }
+
+ private:
+  core::ErrorCode m_code;
+};
+
+void code_that_the_driver_does_not_take_is_named_for_what_it_is() {
+  using core::ErrorCode;
+  test::OneRegion state(k_captured_at, 2 * core::k_chunk_bytes / sizeof(std::uint32_t));
+  const auto refusal = [&](const std::string& variant, ErrorCode why) {
+    state.plan.variant = variant;
+    TakesNoCode device(why);
+    replay::Engine engine(state.plan, {}, device);
+    const auto outcome = engine.run({});
+    CHECK(!outcome.ok());
+    return outcome.ok() ? core::Error{} : outcome.error();
+  };
+  for (const ErrorCode why : {ErrorCode::invalid_argument, ErrorCode::unsupported}) {
+    const core::Error of_variant = refusal(state.plan.baseline, why);
+    CHECK(of_variant.code == why && of_variant.message == "the variant cannot be loaded: not this one");
+  }
+  const core::Error damaged = refusal("", ErrorCode::invalid_argument);
+  CHECK(damaged.code == ErrorCode::device && damaged.message == "the captured code object cannot be loaded: not this one");
+  CHECK(refusal("", ErrorCode::unsupported).code == ErrorCode::unsupported);
+}
+
 }  // namespace
 
 int main() {
@@ -206,5 +241,6 @@ int main() {
   what_the_host_wrote_meanwhile_is_not_the_kernel_s();
   what_the_kernel_had_to_write_is_its_own();
   a_kernel_that_writes_nothing_at_all_is_not_right();
+  code_that_the_driver_does_not_take_is_named_for_what_it_is();
   return test::exit_code();
 }
