@@ -318,13 +318,14 @@ def _change_lowest_bits(values: Words, generator: np.random.Generator) -> Words:
 
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:
-    """Return floats in place of zeros, whose sizes are from 1/2 to 1: a variant may ignore zeros."""
+    """Return floats in place of zeros, whose sizes are from 1/2 to 1. Infinities change places."""
     word, mantissa_bits = _FLOATS[element_type][:2]
     bits = 8 * values.itemsize
     half = word((1 << (bits - 2 - mantissa_bits)) - 2 << mantissa_bits)
     signs = generator.integers(0, 2, values.size, word) << word(bits - 1)
     fresh: Words = half | signs | generator.integers(0, 1 << mantissa_bits, values.size, word)
-    return np.where(values & ~word(1 << (bits - 1)) == 0, fresh, values)
+    moved = permute(values, generator) if values.any() else values
+    return np.where(moved & ~word(1 << (bits - 1)) == 0, fresh, moved)
 
 
 def _freshen_floats(
