@@ -337,10 +337,7 @@ class Judge:
             if not judgement.passed:
                 break  # one wrong run is evidence enough
             seen = replace(run, outputs=outputs)
-            if wanted.start.is_perturbed:  # a few runs of the captured kernel may agree by chance
-                judgement, wanted = self._comparison.judge_with_own(judgement, wanted, seen, self._own.sample)
-            else:
-                judgement = self._comparison.judge_outputs(judgement, wanted, seen)
+            judgement, wanted = self._comparison.judge_further(judgement, wanted, seen, self._own.sample)
         return (
             judgement.allow(wanted.own.values()).note(why + too) if judgement.passed else judgement.fail(why)
         )

@@ -58,6 +58,17 @@ class OwnComparison(Comparison):
             compared = compared.note(ROUNDS_OTHERWISE) if allowed.guesses else compared
         return compared, allowed
 
+    def judge_further(
+        self, judgement: Judgement, wanted: Expectation, run: Run, sample: Callable[[Start], Run | None]
+    ) -> tuple[Judgement, Expectation]:
+        """As ``judge_with_own``, of a further run from a state; ``wanted``: with what was allowed until now.
+
+        From the captured state no more is allowed; from others a few runs of the captured kernel may agree.
+        """
+        if wanted.start.is_perturbed:
+            return self.judge_with_own(judgement, wanted, run, sample)
+        return self.judge_outputs(judgement, wanted, run), wanted
+
     def allow_own_differences(self, wanted: Expectation, baseline: Run, *, exclude: bool) -> Expectation:
         """Allow for what replays of the captured kernel itself differ by, beyond the bounds.
 

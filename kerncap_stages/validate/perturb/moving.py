@@ -21,6 +21,7 @@ _FOR_A_SINGLE_ONE = 16
 # larger one would lead out of memory, or flags, and each of three bits is set in one of the two states.
 _IN_PLACE_OF_ONE = range(2, 6)
 _BITS = 7
+_MOST_EQUAL = 8  # integers that may be lengths
 _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 # Of more elements than so few, so large a share differs from each other.
 _FEW = 3
@@ -114,16 +115,29 @@ def change_scalar(values: Words, moved: Words, generator: np.random.Generator) -
     """Change an integer that stands alone at the start of an allocation; whether there is one.
 
     It may be a count or a length, so it becomes smaller, and at least half of it is left: a larger one would
-    lead out of memory. ``values``: the captured ones.
+    lead out of memory. So do some of a few equal ones, as lengths of rows. ``values``: the captured ones.
     """
-    captured = int(values[0]) if is_scalar(values) else 0
-    if not 0 < captured < 1 << (8 * values.itemsize - 1):
+    few = _count_equal(values)
+    captured = int(values[0]) if few else 0
+    if not (captured == 1 and few == 1) and not 1 < captured < 1 << (8 * values.itemsize - 1):
         return False
     if captured == 1:
         moved[0] = generator.choice(_IN_PLACE_OF_ONE)
-    else:
-        moved[0] = captured - int(generator.integers(1, captured // 2, endpoint=True))
+        return True
+    smaller = captured - generator.integers(1, captured // 2, few, endpoint=True).astype(values.dtype)
+    stays = generator.integers(0, 2, few) == 1
+    stays[generator.integers(few)] = False
+    moved[:] = values
+    moved[:few] = np.where(stays, values[:few], smaller)
     return True
+
+
+def _count_equal(values: Words) -> int:
+    """Count the few equal numbers that stand alone at the start of an allocation; 0: there are none."""
+    numbers = np.flatnonzero(values[: _MOST_EQUAL + 1])
+    few = numbers.size
+    is_alone = 0 < few <= _MOST_EQUAL and numbers[-1] == few - 1 and not values[few:].any()
+    return few if is_alone and (values[:few] == values[0]).all() else 0
 
 
 def choose_few(values: Words, made: Words, generator: np.random.Generator, *, others: bool) -> Words:

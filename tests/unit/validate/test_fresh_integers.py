@@ -117,3 +117,16 @@ def test_a_flag_in_an_allocation_of_its_own_is_the_other_in_one_state():
     values = np.zeros(4096, np.uint8)
     values[0] = 1
     assert not fresh(values, "uint8", Freshness.ANY, variety=Variety.SIGNS).any()
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint8", "int64"])
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("seed", range(10))
+def test_some_of_a_few_equal_lengths_become_smaller(kind, count, seed):
+    values = np.zeros(1024, kind)
+    values[:count] = 9
+    for freshness in (Freshness.ANY, Freshness.IN_DISTRIBUTION):
+        made = fresh(values, kind, freshness, seed=seed)
+        assert not made[count:].any()
+        assert ((made[:count] >= 5) & (made[:count] <= 9)).all()
+        assert (made[:count] < 9).any()
