@@ -40,6 +40,10 @@ ROUNDS_OTHERWISE = (
     "with fresh values of its inputs the variant rounds otherwise than the captured kernel, by at most 16 "
     "ULP of the largest element: it is byte-exact for the captured values"
 )
+SPECIAL_ALIKE = (
+    "with fresh values of its inputs the variant gives NaN where the captured kernel gives infinity, or the "
+    "other way round: that is not compared where the captured launch gave neither"
+)
 NOT_DETERMINISTIC = (
     "the captured kernel itself is not deterministic: floats may differ by 4 times what its own replays do"
 )

@@ -9,7 +9,7 @@ from made_up_replays import COUNT, Bench, double
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.scaled_bounds import grow_tolerance
 from kerncap_stages.validate.fresh_states import FreshInputs
-from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
+from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE, SPECIAL_ALIKE
 
 START = np.random.default_rng(0).permutation(COUNT).astype(np.float32)
 
@@ -217,3 +217,34 @@ def test_an_absolute_tolerance_grows_where_inputs_of_zeros_become_numbers(captur
         2 * 2.0**-6 if captured else 0.01
     )
     assert grow_tolerance(Bounds(rtol=1e-7), *as_bytes, "fp32") == Bounds(rtol=1e-7)
+
+
+def overflow(values):
+    """With negative numbers it multiplies an infinity by zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values += np.exp(-1000 * values) * 0
+
+
+def overflow_to_infinity(values):
+    values[values < 0] = np.inf
+
+
+def overflow_to_zero(values):
+    values[values < 0] = 0
+
+
+def test_which_special_number_fresh_values_give_is_not_compared(store):
+    start = START + 1
+    for seed in range(10):
+        verdict = Bench(store, overflow, overflow_to_infinity, before=start).judge(seed=seed)
+        assert verdict.passed
+        assert SPECIAL_ALIKE in verdict.reasons
+        assert not Bench(store, overflow, overflow_to_zero, before=start).judge(seed=seed).passed
+
+
+def test_special_numbers_that_were_captured_are_compared(store):
+    start = START + 1
+    start[7] = -1
+    for seed in range(10):
+        assert not Bench(store, overflow, overflow_to_infinity, before=start).judge(seed=seed).passed
+        assert Bench(store, overflow, overflow, before=start).judge(seed=seed).passed
