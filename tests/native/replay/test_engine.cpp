@@ -219,7 +219,8 @@ void code_that_the_driver_does_not_take_is_named_for_what_it_is() {
   const auto refusal = [&](const std::string& variant, ErrorCode why) {
     state.plan.variant = variant;
     TakesNoCode device(why);
-    replay::Engine engine(state.plan, {}, device);
+    const replay::Options options;
+    replay::Engine engine(state.plan, options, device);
     const auto outcome = engine.run({});
     CHECK(!outcome.ok());
     return outcome.ok() ? core::Error{} : outcome.error();
