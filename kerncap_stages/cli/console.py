@@ -74,8 +74,10 @@ _NAMING = {
     "--source-dir",
     "--compile-commands",
     "--lines",
+    "--capture",
+    "--held-out",
+    "--expect-capture",
 }
-_NAMING |= {"--capture", "--held-out", "--expect-capture"}
 _unprinted: list[Digest] = []  # artifacts made while standard output is closed
 
 

@@ -198,8 +198,8 @@ SourceDirOption = Annotated[
         "--source-dir",
         "-s",
         metavar="PATH",
-        help="Folder with the kernel's source, or the file that has the kernel. Default: the folders of the "
-        "program and of its run. May be repeated.",
+        help="Folder with the kernel's source, or the file that has the kernel. Default: the program's "
+        "folder and the one in which it ran. May be repeated.",
     ),
 ]
 ForceOption = Annotated[

@@ -22,14 +22,14 @@ _project_store: list[str] = []
 
 
 def name_project_store(root: Path | None) -> None:
-    """Let messages name the store of the project that is read; None: no project is."""
+    """Note the store of the project that is read, for ``add_store_option``; None: no project is read."""
     _project_store[:] = [] if root is None else [str(root)]
 
 
 def add_store_option(text: str, typed: Sequence[str] | None = None) -> str:
     """Add the ``--store`` that the user typed to the commands that a text suggests.
 
-    A damaged object is looked for in the store of the project that is read.
+    If a project is read, `kc-store check` gets that project's store: the damaged object is in there.
 
     typed: the words of the command line; if None, those of this process.
     """

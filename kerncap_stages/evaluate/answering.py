@@ -1,6 +1,6 @@
-"""What a worker does: it judges one variant after the other, as its input asks, and answers.
+"""What a worker does: it reads tasks, judges one variant after the other, and writes answers.
 
-It ends at the end of its input, and by itself when its memory or its store has grown too large.
+It ends when its input ends, or when its memory or its store has grown too large.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A worker's process: ``python -m kerncap_stages.evaluate.worker``, which the coordinator starts.
 
-Its standard input asks, and it answers on standard output. It ends at the end of its input, and with the
-coordinator.
+It reads tasks from standard input, and writes answers to standard output. It ends when its input ends, or
+when the coordinator does.
 """
 
 from __future__ import annotations

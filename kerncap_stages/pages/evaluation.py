@@ -112,7 +112,7 @@ def _make_table(evaluation: Evaluation, variants: Sequence[EvaluatedVariant], na
                 _WORDS[each.outcome],
                 "" if each.ratio is None else f"{each.ratio:.3f}",
                 _format_measure(each),
-                *[_format_share(each)] * has_floor,
+                *[_format_floor_ratio(each)] * has_floor,
                 _name_with_flags(each),
                 _make_remarks(evaluation, each),
             )
@@ -152,8 +152,8 @@ def _format_measure(variant: EvaluatedVariant) -> str:
     return formats.format_duration(_sum_times(variant))
 
 
-def _format_share(variant: EvaluatedVariant) -> str:
-    """How many times what it must write takes at least; nothing if either is not known."""
+def _format_floor_ratio(variant: EvaluatedVariant) -> str:
+    """Its time, divided by the least time of what it must write; nothing if one of them is not known."""
     least_ns = _find_least_ns(variant)
     return "" if variant.ratio is None or least_ns is None else f"{_sum_times(variant) / least_ns:.3g}"
 
@@ -163,7 +163,7 @@ def _sum_times(variant: EvaluatedVariant) -> float:
 
 
 def _find_least_ns(variant: EvaluatedVariant) -> float | None:
-    """Return the time that all its cases need at least on its GPU; None if it is not known."""
+    """Return the least time of all its cases together on its GPU; None if that of one is not known."""
     found = [None if case.time is None else case.time.least_ns for case in variant.cases]
     known = [each for each in found if each]
     return sum(known) if known and len(known) == len(found) else None

@@ -90,7 +90,7 @@ def describe_fixed(manifest: Validation | View, capture: Capture | View) -> str 
     blocks, block = formats.format_shape(shape.grid_blocks), formats.format_shape(shape.block_work_items)
     return (
         f"Fixed: scalar arguments, sizes, {blocks} work-groups of {block}; to judge by others, capture other "
-        "launch shapes (`kc-capture --cases N`) or later dispatches (`--count N`)"
+        "launch shapes (`kc-capture --cases N`), or `--count N` dispatches for `kc-generate --together`"
     )
 
 

@@ -1,4 +1,4 @@
-"""The cases of a project: captures of one kernel in several launch shapes."""
+"""The cases of a project: captures of one kernel in several launch shapes, or with several scalars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SCALAR_BYTES = 8
 _MOST_SCALARS = 4  # in the title of a case
-_LARGE = 1 << 24  # a number from here on is rather a float or an address
+_LARGE = 1 << 24  # from here on a number is probably a float or an address
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def compare_counts(calls: Sequence[int | None], counts: Sequence[tuple[int, int]
 
 
 def _read_case(store: Store, capture: Digest) -> tuple[Case, dict[str, int]]:
-    """Also returns the scalar arguments, by what people call them."""
+    """Return a case, and its scalar arguments by their names, for people."""
     with open_view(store, capture) as made:
         shape = _shape_of(made.launch)
         measured = next((case for case in made.selection.cases if _shape_of(case) == shape), None)
@@ -151,7 +151,7 @@ def _read_scalars(capture: View) -> dict[str, int]:
 def _tell_apart(
     cases: Sequence[Case], scalars: Sequence[dict[str, int]], captures: Sequence[tuple[Store, Digest]]
 ) -> Iterator[Case]:
-    """Add to launches that several cases have what differs: scalar arguments, else the captures."""
+    """Where cases of one kernel have one launch shape, name what differs: scalar arguments, else captures."""
     for case, own, (_, capture) in zip(cases, scalars, captures, strict=True):
         alike = [
             values
@@ -166,7 +166,7 @@ def _tell_apart(
 
 
 def _format_scalar(value: int) -> str:
-    return f"{value:#x}" if value > _LARGE else str(value)
+    return f"{value:#x}" if value >= _LARGE else str(value)
 
 
 def _shape_of(launch: View) -> tuple[list[int], list[int]]:

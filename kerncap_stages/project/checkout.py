@@ -143,7 +143,10 @@ def _require_another_store(store: Store, folder: Path, held_out: Collection[Dige
 
 
 def _remove_held_out(folder: Path, held_out: Collection[Digest]) -> int:
-    """Remove held-out captures from the project's store, and all artifacts that name them; count these."""
+    """Remove held-out captures, and all artifacts that name them, from the project's store.
+
+    Returns how many artifacts that were.
+    """
     found = _list_held_out(folder, held_out)
     if not found:
         return 0

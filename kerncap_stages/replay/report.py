@@ -26,7 +26,7 @@ _VARIANT_REFUSED = "the variant cannot be loaded: "
 _REBUILD = "the file is damaged, or not made for this GPU: rebuild it, and run it again"
 _BUILD_FOR_THIS = "build it for this GPU and its driver: `kc-show --about` names both"
 _CAPTURED_REFUSED = "the captured code object cannot be loaded: "
-_ROCM_OF_CAPTURE = (
+_VERSION_OF_CAPTURE = (
     "install the version of ROCm or of the CUDA driver that the program was captured with: `kc-show` of the "
     "capture names it"
 )
@@ -182,7 +182,7 @@ def interpret_report(report: dict[str, Any], exit_code: int, variant: Path | Non
         if report["message"].startswith("no NVIDIA driver") or "CUDA_ERROR_NO_DEVICE" in report["message"]:
             hint = _ELSEWHERE
         elif report["message"].startswith(_CAPTURED_REFUSED):
-            hint = _ROCM_OF_CAPTURE
+            hint = _VERSION_OF_CAPTURE
         elif report["message"].startswith(("ROCr is not here", "this ROCr is too old")):
             hint = _NEWER_ROCM
         raise kind(report["message"], hint=hint)

@@ -4,13 +4,13 @@
    A variant that does not complete, or that writes outside the captured memory, has failed.
 2. Compare its outputs with the golden post-state, without the bytes that threads of the program wrote. If the
    capture has no post-state, a replay of the captured kernel stands in for it.
-3. If they differ, the variant has failed. Add a note if replays of the captured kernel differ, too. With a
-   reference, it has also failed if it is less exact than the captured kernel (``precision``).
+3. If they differ by more than replays of the captured kernel do (``own_comparison``), the variant has failed.
+   With a reference, it has also failed if it is less exact than the captured kernel (``precision``).
 4. Perturb each region that the kernel may write, those after the first 16 together. Replay the captured
    kernel from there; if it changes the region, replay the variant, too, and compare their outputs.
 5. If no write is known yet, perturb up to 16 regions that no known pointer leads to, one by one.
 6. Perturb the memory that no known pointer leads to, and give all inputs fresh values: in one state, or two.
-   Then take other states with fresh values: few of them, other signs, more zeros (``perturb.fresh``).
+   Then take other states with fresh values: few of them, other signs, more zeros (``fresh_states``).
 7. Fail the variant if the captured kernel is still not known to write anything, or in guarded runs.
 
 ``--quick`` leaves out steps 4 to 7: if no write is known, a note says so. Without a variant, the first replay
@@ -35,7 +35,7 @@ from kerncap_stages.validate.judgement import (
     NOTHING_KNOWN,
     UNREACHED_NOT_PERTURBED,
     Judgement,
-    are_kept,
+    are_too_large,
     explain_kept,
     explain_not_fresh,
     explain_unreached,
@@ -256,7 +256,7 @@ class Judge:
             return self._judge_unreached(judgement, variant, unreached)
         too_large = [(each, self._explorer.find_input_parts(each)) for each in not_fresh]
         judgement = judgement.note(*explain_not_fresh(too_large))
-        judgement = replace(judgement, inputs_kept=are_kept(inputs, not_fresh))
+        judgement = replace(judgement, inputs_kept=are_too_large(inputs, not_fresh))
         found = self._explorer.fresh.find_baseline() if inputs else None
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)

@@ -41,8 +41,8 @@ ROUNDS_OTHERWISE = (
     "ULP of the largest element: it is byte-exact for the captured values"
 )
 SPECIAL_ALIKE = (
-    "with fresh values of its inputs the variant gives NaN where the captured kernel gives infinity, or the "
-    "other way round: that is not compared where the captured launch gave neither"
+    "with fresh values of its inputs the variant gives NaN where the captured kernel gives an infinity, or "
+    "another infinity, or an infinity for NaN: that is not compared, because the captured launch gave none"
 )
 NOT_DETERMINISTIC = (
     "the captured kernel itself is not deterministic: floats may differ by 4 times what its own replays do"
@@ -133,7 +133,7 @@ class Judgement:
     own_bound: float | None = None  # the largest absolute one that the captured kernel's own differences give
     seed: int | None = None  # of the fresh values that were compared
     fresh_starts: frozenset[object] = frozenset()  # keys of the states with fresh values that were compared
-    inputs_kept: bool = False  # no fresh values were tried, although they were wanted
+    inputs_kept: bool = False  # all that are only read kept their captured values, against the request
     guarded: Guarded | None = None  # runs in which the variant could not write everywhere
     precision: tuple[MeasuredOutput, ...] = ()  # against the user's reference
 
@@ -203,8 +203,8 @@ def explain_not_fresh(inputs: Iterable[tuple[Region, Sequence[Span]]]) -> list[s
     ]
 
 
-def are_kept(inputs: Sequence[Region], not_fresh: Sequence[Region]) -> bool:
-    """Whether all inputs that a dispatch left as they were are too large for fresh values."""
+def are_too_large(inputs: Sequence[Region], not_fresh: Sequence[Region]) -> bool:
+    """Whether there are inputs that the dispatch did not change, and all of them are in ``not_fresh``."""
     return all(each.written_size_bytes for each in inputs) and not all(
         each.written_size_bytes for each in not_fresh
     )

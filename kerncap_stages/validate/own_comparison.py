@@ -28,14 +28,14 @@ OWN_DIFFERENCES = 4.0
 
 
 class OwnComparison(Comparison):
-    """Compares outputs; they may differ by as much as the captured kernel's own do."""
+    """Compares outputs, which may differ by as much as those of the captured kernel's own runs do."""
 
     def judge_with_own(
         self, judgement: Judgement, wanted: Expectation, run: Run, sample: Callable[[Start], Run | None]
     ) -> tuple[Judgement, Expectation]:
-        """As ``judge_outputs``, but outputs may differ by as much as the captured kernel's own do.
+        """As ``judge_outputs``, but outputs may differ by as much as those of the captured kernel's runs do.
 
-        sample: runs the captured kernel several times. Also returns what was expected then.
+        sample: runs the captured kernel several times. Also returns the expectation with what was allowed.
         """
         compared = self.judge_outputs(judgement, wanted, run)
         if compared.passed or not judgement.passed:
@@ -90,9 +90,10 @@ class OwnComparison(Comparison):
     def judge_further(
         self, judgement: Judgement, wanted: Expectation, run: Run, sample: Callable[[Start], Run | None]
     ) -> tuple[Judgement, Expectation]:
-        """As ``judge_with_own``, of a further run from a state; ``wanted``: with what was allowed until now.
+        """As ``judge_with_own``, of a further run from a state; ``wanted``: with what was allowed before.
 
-        From the captured state no more is allowed; from others a few runs of the captured kernel may agree.
+        From the captured state no more is allowed. From others, a few runs of the captured kernel may be the
+        same by chance, so more may be allowed.
         """
         if wanted.start.is_perturbed:
             return self.judge_with_own(judgement, wanted, run, sample)
@@ -127,9 +128,10 @@ class OwnComparison(Comparison):
     ) -> Expectation:
         """Leave out what the captured kernel's runs from the captured state differ in, beyond the bounds.
 
-        From another state a few runs may agree by chance, or change few places. Where they leave the same
-        elements in others from both states, a variant has to leave these, in what both allow, unless what was
-        there before shows in them: a place of a table then counts on from other values than the next one.
+        From another state a few runs may be the same by chance, or show few of the places that may change.
+        Where the order is free from both states, a variant has to leave the same elements in the ranges of
+        both. That does not hold if the elements depend on what was there before, as in a table whose places
+        count on from it: such a part is left out.
         """
         start = Start(self._store, self._capture)
         own = sample(start)

@@ -113,7 +113,7 @@ def test_json_that_cannot_be_written_names_the_file_and_leaves_none(tmp_path, mo
     page = tmp_path / "page.json"
     monkeypatch.setattr(named_output, "open_output", lambda _: full.open("wb", buffering=0))
     page.write_text("{")
-    with pytest.raises(DeviceError, match="what was found is not in a file"):
+    with pytest.raises(DeviceError, match="the results were not written"):
         write_json(page, ProgramSpec(("./app",)), [VARIANT])
     assert not page.exists()
 

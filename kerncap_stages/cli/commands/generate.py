@@ -27,7 +27,10 @@ OutputOption = Annotated[
 ]
 TogetherOption = Annotated[
     bool,
-    typer.Option("--together", help="Make one project of all kernels. They must share a translation unit."),
+    typer.Option(
+        "--together",
+        help="Make one project of all captures: of one kernel, or of kernels that share a translation unit.",
+    ),
 ]
 HeldOutOption = Annotated[
     list[str] | None,

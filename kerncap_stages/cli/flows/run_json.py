@@ -49,7 +49,7 @@ def write_json(
         write_output(path, json.dumps(page, indent=2).encode() + b"\n")
     except OSError as error:
         raise DeviceError(
-            f"--json {path}: {error.strerror}; what was found is not in a file",
+            f"--json {path}: {error.strerror}; the results were not written",
             hint="free space on that disk, or name another file, and run it again",
         ) from error
 

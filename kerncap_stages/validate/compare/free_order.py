@@ -125,10 +125,11 @@ def find_free_orders(
 def join_orders(
     here: Mapping[tuple[int, int], FreeOrder], captured: Mapping[tuple[int, int], FreeOrder]
 ) -> dict[tuple[int, int], FreeOrder]:
-    """Return orders that are free in a state, in the ranges and for the records that both states allow.
+    """Return the orders of a state; one that is free in the captured state, too, covers the ranges of both.
 
-    captured: those from the captured state. In each state a few runs may show only some of the elements that
-    change places, or several that do so together and seem to be one. Each has one list in a part.
+    here: those of the state. captured: those of the captured state. Each order is of a part with one list. A
+    few runs may show only some of the elements that change places, or several that always move together and
+    seem to be one record. So the record is the longest of which both are multiples.
     """
     found = dict(here)
     for where in here.keys() & captured.keys():

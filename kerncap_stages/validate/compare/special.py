@@ -1,4 +1,4 @@
-"""Passes over which of NaN and the infinities an element is, where the captured launch gave none of them."""
+"""Lets NaN and the infinities stand for each other, where the captured launch gave none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states in which inputs have fresh values, and in which the captured kernel tells something."""
+"""States in which inputs have fresh values, and from which the captured kernel's outputs tell something."""
 
 from kerncap_stages.validate.fresh_states.inputs import FreshInputs
 

@@ -1,4 +1,4 @@
-"""Finds states in which a kernel's inputs have fresh values, and from which the captured kernel completes."""
+"""Finds the state in which all inputs have fresh values, as strong as the captured kernel bears them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FreshInputs:
         self._found: tuple[BaselineRun, bool] | None = None
         self._was_sought = False
         self._milder: dict[int, str] = {}  # why an input has not its strongest values, by its number
-        self._slow_trials = 0  # of the strongest values beside milder ones
+        self._slow_trials = 0  # states of all inputs that did not end in time
         self.left_out = LeftOut()  # what is not tried
         self._others = OtherStates(
             baselines, inputs, self._outputs, self.left_out, begin, store, is_exact=is_exact, lone=lone
@@ -129,10 +129,10 @@ class FreshInputs:
     def _try_milder(
         self, found: tuple[BaselineRun, bool] | None, levels: Sequence[Perturbation]
     ) -> tuple[BaselineRun, bool] | None:
-        """Try milder values of all inputs: what the kernel bears of each by itself, it may not bear together.
+        """Try milder values of all inputs, then give each input its stronger ones back (``_strengthen``).
 
-        Nor with another seed. And where other signs give NaNs alone, the captured ones still tell something.
-        Then the others get back what they bear beside these.
+        The kernel may not bear together what it bears of each input by itself, or not with this seed. Where
+        other signs give NaNs alone, milder values keep the captured signs, and outputs still have numbers.
         """
         order = list(FRESH)
         for milder in order[order.index(Perturbation.FRESH_IN_DISTRIBUTION) :]:
@@ -145,7 +145,10 @@ class FreshInputs:
     def _strengthen(
         self, run: BaselineRun, levels: Sequence[Perturbation], strongest: Sequence[Perturbation]
     ) -> BaselineRun:
-        """From milder values, ``levels``, give those inputs the strongest that cost no output its numbers."""
+        """Give one input after the other its strongest values back, if the captured kernel bears them.
+
+        run: the replay from the milder values, ``levels``. No output may lose its numbers.
+        """
         levels = list(levels)
         for number in range(len(self._inputs)):
             if levels[number] is strongest[number]:

@@ -1,4 +1,4 @@
-"""Finds the other states that belong to one with fresh values, as with other signs and more zeros."""
+"""Finds the other states of a seed: few fresh values, other signs, more zeros, other lone numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OtherStates:
-    """Makes the other states, and replays the captured kernel from them."""
+    """Chooses states other than that in which all values are fresh, and replays the kernel from them."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class OtherStates:
     def choose(self, start: Start) -> list[Start]:
         """Return the other states that belong to a start in which all inputs have fresh values.
 
-        First two in which only a few elements have them, others in the second: a variant that recognises the
-        captured inputs by some of their words takes them for the captured state. States that are the same
-        count once.
+        In the first two only a few elements have fresh values, and in the second other elements than in the
+        first: a variant that recognises the captured inputs by some of their words takes these states for the
+        captured one. States that are the same count once.
         """
         if start.key not in self._choices:
             states = start.perturbed_states
@@ -118,11 +118,11 @@ class OtherStates:
         return self._run(self._calmer[start.key])
 
     def _choose_calmer(self, start: Start, run: BaselineRun) -> Iterator[list[Trial]]:
-        """Yield what is fresh instead, where outputs tell little.
+        """Yield the perturbations of states to try instead, if outputs tell little from ``start``.
 
-        An output that is left alone keeps its captured values: a largest result may be below what is there
-        now. With the captured values, and other signs, all integers do: a flag or a count among them may
-        decide whether the kernel does anything.
+        First, outputs that the kernel left unchanged keep their captured values: a largest result may be
+        smaller than the fresh value in its place. Then, of the state with other signs, regions without floats
+        keep theirs: a flag or a count among their integers may decide whether the kernel does anything.
         """
         lost = self._find_lost(run) if run.completed else {}
         if run.completed and not lost:

@@ -17,7 +17,7 @@ from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import WORD_BYTES, find_kept_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
 from kerncap_stages.validate.perturb.moving import (
-    change_scalar,
+    change_lone_integers,
     choose_few,
     exchange_few,
     is_scalar,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.unsignedinteger]
 
 _SLAB = 1 << 20  # elements that change places with each other
-_FIRST_LOOK = 1 << 16  # elements, of which mostly one is a number
+_FIRST_LOOK = 1 << 16  # elements; mostly one of them is a number, so that no others are looked at
 _ONE_ZERO_OF = 4  # elements, where some become zero
 _FLAGS = "flags"  # bytes that are 0 or 1
 _ONE_FLAG_OF = 4  # flags, where some change
@@ -149,12 +149,12 @@ class FreshValues:
         word = _choose_word(kind)
         size = np.dtype(word).itemsize
         end = part.start + (min(part.end, content.size) - part.start) // size * size
-        is_zero = kind in _FLOATS and _has_no_numbers(content[part.start : end].view(word), kind)
+        is_empty = kind in _FLOATS and _has_no_numbers(content[part.start : end].view(word), kind)
         fills = self._is_output if variety is Variety.ZEROS else is_any or changes_signs
         known = self._known
-        if (kind != part.element_type and not is_any) or (is_zero and fills != is_any):
+        if (kind != part.element_type and not is_any) or (is_empty and fills != is_any):
             known = None  # ALL took the part for another type, or left its zeros
-        make: Callable[..., Words] = _make_floats if is_zero and fills else _freshen_elements
+        make: Callable[..., Words] = _make_floats if is_empty and fills else _freshen_elements
 
         def freshen_slab(low: int, high: int) -> None:
             elements = content[low:high].view(word)
@@ -214,11 +214,12 @@ def _change_signs(
     flips = generator.integers(0, 2, values.size, np.uint8) == 0
     flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
     is_zero = made & ~sign == 0
-    # Infinities keep theirs: as in masks, the other one would give NaNs alone.
-    changed = np.where(flips & _find_usual(made, element_type), made ^ sign, made)
+    usual = _find_usual(made, element_type)
+    # Infinities keep their signs: in an additive mask the other sign would give NaNs alone.
+    changed = np.where(flips & usual, made ^ sign, made)
     # Zeros that came to where a number was would hide its sign, so these two states have numbers of opposite
     # signs there.
-    numbers = made[_find_usual(made, element_type)]
+    numbers = made[usual]
     holes = np.flatnonzero(is_zero & (values & ~sign != 0))
     if numbers.size:
         others = generator.choice(numbers, holes.size)
@@ -291,8 +292,8 @@ def _freshen_elements(
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)
     moved = permute_unknown(values, generator) if element_type is None else permute(values, generator)
-    has_scalar = element_type in INTEGER_TYPES and change_scalar(values, moved, generator)
-    if freshness is Freshness.IN_DISTRIBUTION or has_scalar:
+    are_lone = element_type in INTEGER_TYPES and change_lone_integers(values, moved, generator)
+    if freshness is Freshness.IN_DISTRIBUTION or are_lone:
         return moved
     word = values.dtype.type
     if element_type in INTEGER_TYPES:
@@ -318,7 +319,7 @@ def _change_lowest_bits(values: Words, generator: np.random.Generator) -> Words:
 
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:
-    """Return floats in place of zeros, whose sizes are from 1/2 to 1. Infinities change places."""
+    """Return floats from 1/2 to 1, of both signs, in place of zeros. Infinities and NaNs change places."""
     word, mantissa_bits = _FLOATS[element_type][:2]
     bits = 8 * values.itemsize
     half = word((1 << (bits - 2 - mantissa_bits)) - 2 << mantissa_bits)

@@ -21,13 +21,13 @@ _FOR_A_SINGLE_ONE = 16
 # larger one would lead out of memory, or flags, and each of three bits is set in one of the two states.
 _IN_PLACE_OF_ONE = range(2, 6)
 _BITS = 7
-_MOST_EQUAL = 8  # integers that may be lengths
+_MOST_EQUAL = 8  # so many equal integers may be lengths
 _ONE_OF_SO_MANY = 1 << 10  # elements, where few change
 # Of more elements than so few, so large a share differs from each other.
 _FEW = 3
 _MOSTLY = 0.75
 _SMALL = 4  # places for each
-_FP16_EXPONENT = np.uint32(0x7C00)
+_FP16_EXPONENT = np.uint32(0x7C00)  # all of it set: a NaN or an infinity
 
 
 def permute(values: Words, generator: np.random.Generator) -> Words:
@@ -46,9 +46,9 @@ def permute(values: Words, generator: np.random.Generator) -> Words:
 def permute_unknown(values: Words, generator: np.random.Generator) -> Words:
     """Return words of unknown type, uint32, in other places.
 
-    No place gets a NaN or an infinity that held none. Blocks of quantised numbers hold their scales as fp16.
-    If the bytes of numbers came to the place of a scale, it would often be a NaN, and so would the outputs.
-    The first half of a longer NaN or infinity is one as fp16, too.
+    A word that holds a NaN or an infinity as fp16 changes places only with others that do. Blocks of
+    quantised numbers hold their scales as fp16: if such a word came to the place of a scale, the outputs
+    would be NaNs. The upper half of a NaN or an infinity of a longer type is one as fp16, too.
     """
     low, high = ((half & _FP16_EXPONENT) == _FP16_EXPONENT for half in (values, values >> 16))
     is_special = low | high
@@ -111,11 +111,12 @@ def look_like_places(values: Words) -> bool:
     return others.size > _FEW and small.size > _MOSTLY * others.size
 
 
-def change_scalar(values: Words, moved: Words, generator: np.random.Generator) -> bool:
-    """Change an integer that stands alone at the start of an allocation; whether there is one.
+def change_lone_integers(values: Words, moved: Words, generator: np.random.Generator) -> bool:
+    """Change an integer, or a few equal ones, alone at the start of an allocation; returns whether there are.
 
     It may be a count or a length, so it becomes smaller, and at least half of it is left: a larger one would
-    lead out of memory. So do some of a few equal ones, as lengths of rows. ``values``: the captured ones.
+    lead out of memory. Of a few equal ones, as lengths of rows, some become smaller, and at least one does.
+    values: the captured ones. moved: gets the changed ones.
     """
     few = _count_equal(values)
     captured = int(values[0]) if few else 0
@@ -133,7 +134,7 @@ def change_scalar(values: Words, moved: Words, generator: np.random.Generator) -
 
 
 def _count_equal(values: Words) -> int:
-    """Count the few equal numbers that stand alone at the start of an allocation; 0: there are none."""
+    """Count equal integers that stand alone at the start of an allocation; 0 if there are none, or many."""
     numbers = np.flatnonzero(values[: _MOST_EQUAL + 1])
     few = numbers.size
     is_alone = 0 < few <= _MOST_EQUAL and numbers[-1] == few - 1 and not values[few:].any()

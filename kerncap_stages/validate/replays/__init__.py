@@ -1,1 +1,1 @@
-"""Replays of the captured kernel and of variants: begun ahead, made once, or kept by earlier validations."""
+"""Replays of the captured kernel and of variants: speculative ones, and those of earlier verdicts."""

@@ -38,8 +38,8 @@ def list_known_verdicts(
         if capture not in entry.parents:
             continue
         found = None
-        # A damaged verdict says nothing. To parse those on other code takes most of the time: there may be
-        # thousands.
+        # There may be thousands of verdicts on other code, and parsing them would take most of the time.
+        # A damaged verdict says nothing.
         with suppress(ArtifactError):
             if name not in store.get(entry.digest):
                 continue
