@@ -138,13 +138,16 @@ def _read_case(store: Store, capture: Digest) -> tuple[Case, dict[str, int]]:
 
 
 def _read_scalars(capture: View) -> dict[str, int]:
+    """Return the scalar arguments by their names, without addresses: a cubin calls pointers values, too."""
     kernarg = bytes.fromhex(capture.kernarg)
     scalars = {}
     for number, slot in enumerate(capture.kernel.slots):
         if slot.value_kind == "by_value" and slot.size_bytes <= _SCALAR_BYTES:
             name = getattr(slot, "name", None) or f"argument {number}"
             begin = slot.offset_bytes
-            scalars[name] = int.from_bytes(kernarg[begin : begin + slot.size_bytes], "little")
+            value = int.from_bytes(kernarg[begin : begin + slot.size_bytes], "little")
+            if not any(0 <= value - region.base_address < region.size_bytes for region in capture.regions):
+                scalars[name] = value
     return scalars
 
 

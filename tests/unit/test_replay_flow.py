@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import manifest_examples as examples
 import pytest
 
 from kerncap_stages.cli.flows.replay import average_cases, choose_runs
 from kerncap_stages.manifests.timing import TimeSource
-from kerncap_stages.project.cases import Case
+from kerncap_stages.project.cases import Case, _read_scalars
 from kerncap_stages.replay.report import ReplayResult
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.replay.timing import compare, summarise
@@ -57,6 +59,23 @@ def test_a_comparison_says_which_time_is_whose():
     alone = made.model_copy(update={"comparison": None})
     first, *_ = write_result_lines(alone, ReplayResult(outcome=alone.outcome))
     assert first.startswith("2 runs, median 55 ns, ")
+
+
+def test_an_address_is_no_scalar_that_tells_cases_apart():
+    """A cubin does not say which of its parameters are pointers."""
+    base = 0x7F0000000000
+    slots = [
+        SimpleNamespace(value_kind="by_value", offset_bytes=0, size_bytes=8),
+        SimpleNamespace(value_kind="by_value", offset_bytes=8, size_bytes=4, name="count"),
+        SimpleNamespace(value_kind="by_value", offset_bytes=12, size_bytes=4),
+    ]
+    kernarg = (base + 16).to_bytes(8, "little") + (64).to_bytes(4, "little") + (5).to_bytes(4, "little")
+    capture = SimpleNamespace(
+        kernarg=kernarg.hex(),
+        kernel=SimpleNamespace(slots=slots),
+        regions=[SimpleNamespace(base_address=base, size_bytes=4096)],
+    )
+    assert _read_scalars(capture) == {"count": 64, "argument 2": 5}
 
 
 def cases(*measured, kernels=("k", "k")):

@@ -17,7 +17,7 @@ from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import WORD_BYTES, find_kept_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
 from kerncap_stages.validate.perturb.moving import (
-    change_lone_integers,
+    change_lone_counts,
     choose_few,
     exchange_few,
     is_scalar,
@@ -292,7 +292,7 @@ def _freshen_elements(
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)
     moved = permute_unknown(values, generator) if element_type is None else permute(values, generator)
-    are_lone = element_type in INTEGER_TYPES and change_lone_integers(values, moved, generator)
+    are_lone = element_type in INTEGER_TYPES and change_lone_counts(values, moved, generator)
     if freshness is Freshness.IN_DISTRIBUTION or are_lone:
         return moved
     word = values.dtype.type

@@ -111,7 +111,7 @@ def look_like_places(values: Words) -> bool:
     return others.size > _FEW and small.size > _MOSTLY * others.size
 
 
-def change_lone_integers(values: Words, moved: Words, generator: np.random.Generator) -> bool:
+def change_lone_counts(values: Words, moved: Words, generator: np.random.Generator) -> bool:
     """Change an integer, or a few equal ones, alone at the start of an allocation; returns whether there are.
 
     It may be a count or a length, so it becomes smaller, and at least half of it is left: a larger one would
