@@ -300,8 +300,8 @@ class Validation(Manifest):
     )
     inputs_kept: bool | None = Field(
         default=None,
-        description="whether no fresh values of the inputs were tried although they were wanted: `reasons` "
-        "says why; none: not recorded",
+        description="whether all inputs kept their captured values although fresh ones were wanted: "
+        "`reasons` says why; none: not recorded",
     )
     poisoned_size_bytes: SizeBytes = Field(
         default=0, description="bytes of outputs that were perturbed before the run"
