@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.compare.bounds import Bounds
+    from kerncap_stages.validate.compare.free_order import FreeOrder
     from kerncap_stages.validate.replays.replayer import Run
 
 # How many times the largest difference between replays of the captured kernel a variant may be away from it.
@@ -139,13 +140,20 @@ class OwnComparison(Comparison):
             return wanted
         known = self.allow_own_differences(Expectation(start, own.outputs, bounds), own, exclude=True)
         unsteady = known.nondeterministic | (known.free.keys() - wanted.free.keys())
-        wanted = replace(wanted, free=join_orders(wanted.free, known.free))
         both = wanted.free.keys() & known.free.keys()
-        unsteady |= {where for where in both if self._shows_before(wanted, where, sample)}
-        return leave_out(wanted, unsteady, exclude=True)
+        joined = replace(wanted, free=join_orders(wanted.free, known.free))
+        for where in both:
+            # Behind a list that is shorter than the captured one lies what was there before.
+            here = joined.free[where].within(wanted.free[where])
+            unsteady |= {where} if self._shows_before(wanted, where, here, sample) else set()
+        return leave_out(joined, unsteady, exclude=True)
 
     def _shows_before(
-        self, wanted: Expectation, where: tuple[int, int], sample: Callable[[Start], Run | None]
+        self,
+        wanted: Expectation,
+        where: tuple[int, int],
+        free: FreeOrder,
+        sample: Callable[[Start], Run | None],
     ) -> bool:
         """Whether an output of free order has other elements if it held the captured values before."""
         trials = [trial for trial in wanted.start.trials if trial.region.base_address != where[0]]
@@ -157,7 +165,7 @@ class OwnComparison(Comparison):
         states = wanted.expected[where[0]], run.outputs[where[0]]
         listed = self._list_parts(wanted)
         part = next(part for region, part in listed if (region.base_address, part.start) == where)
-        return not wanted.free[where].has_same(*self._read(part, *states))
+        return not free.has_same(*self._read(part, *states))
 
     def may_be_own(self, wanted: Expectation, run: Run) -> bool:
         """Whether all that differs are floats, by what another order of operations may explain, or places."""

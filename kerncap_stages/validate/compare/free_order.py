@@ -49,6 +49,10 @@ class FreeOrder:
     ranges: tuple[tuple[int, int], ...]
     has_others: bool = False
 
+    def within(self, other: FreeOrder) -> FreeOrder:
+        """Return this order in the ranges of another one, whose records are multiples of this one's."""
+        return replace(self, ranges=other.ranges)
+
     def has_same(self, expected: Bytes, actual: Bytes) -> bool:
         """Whether two outputs have the same elements in each range."""
         size = self.record_bytes

@@ -66,6 +66,25 @@ def test_two_places_of_a_table_are_not_all_that_may_change():
     assert (free.ranges, free.has_others) == (((40, 80),), False)
 
 
+def test_what_lies_behind_a_shorter_list_is_none_of_its_elements():
+    """It differs with what the output held before, which says nothing of the list."""
+    old = np.random.default_rng(1).integers(1, 1 << 30, PLACES, dtype=np.int32)
+    zeros = np.zeros(PLACES, np.int32)
+
+    def fill(before, count, seed):
+        filled = before.copy()
+        filled[:count] = np.random.default_rng(seed).permutation(count) + 7
+        return filled
+
+    captured = find_order(zeros, *(fill(zeros, 200, seed) for seed in range(4)))
+    here = find_order(old, *(fill(old, 120, seed) for seed in range(4)))
+    joined = join_orders({(7, 0): here}, {(7, 0): captured})[7, 0]
+    assert (joined.ranges, joined.within(here).ranges) == (((0, 800),), ((0, 480),))
+    expected, other = fill(old, 120, 0).view(np.uint8), fill(zeros, 120, 5).view(np.uint8)
+    assert not joined.has_same(expected, other)
+    assert joined.within(here).has_same(expected, other)
+
+
 def test_what_two_states_show_is_joined():
     before = np.zeros(PLACES, np.int32)
     longer, shorter = before.copy(), before.copy()
