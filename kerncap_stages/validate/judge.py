@@ -255,7 +255,7 @@ class Judge:
         if self._seed is None:
             return self._judge_unreached(judgement, variant, unreached)
         too_large = [(each, self._explorer.find_input_parts(each)) for each in not_fresh]
-        judgement = judgement.note(*explain_not_fresh(too_large))
+        judgement = judgement.note(*explain_not_fresh(too_large, are_all=not inputs))
         judgement = replace(judgement, inputs_kept=are_too_large(inputs, not_fresh))
         found = self._explorer.fresh.find_baseline() if inputs else None
         if found is None or not found[1]:

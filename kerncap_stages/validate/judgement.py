@@ -191,9 +191,12 @@ def explain_kept(inputs: Iterable[Sequence[Span]]) -> list[str]:
     return [f"these inputs kept their captured values: {names}"] if names else []
 
 
-def explain_not_fresh(inputs: Iterable[tuple[Region, Sequence[Span]]]) -> list[str]:
-    """Name inputs, each with its parts, that kept their captured values because they are too large."""
-    kept = [(region, parts) for region, parts in inputs if not region.written_size_bytes]
+def explain_not_fresh(inputs: Iterable[tuple[Region, Sequence[Span]]], *, are_all: bool) -> list[str]:
+    """Name inputs, each with its parts, that kept their captured values because they are too large.
+
+    Regions that the dispatch changed are named only if no other memory has fresh values (``are_all``).
+    """
+    kept = [(region, parts) for region, parts in inputs if are_all or not region.written_size_bytes]
     if not kept:
         return []
     size, names = format_size(sum(region.size_bytes for region, _ in kept)), _name_parts(p for _, p in kept)

@@ -182,6 +182,14 @@ def test_an_input_gets_fresh_values_before_the_output_does(store, fits, passes):
     assert bool(told) is passes
 
 
+def test_memory_that_is_changed_in_place_and_too_large_is_named(store):
+    """The PASS is not full, so its remarks say why."""
+    verdict = Bench(store, double, double).judge(seed=1, limits=Limits(fresh_bytes=4 * COUNT - 1))
+    assert verdict.passed
+    assert verdict.inputs_kept
+    assert any(each.startswith("too large for fresh values (256 B): data") for each in verdict.reasons)
+
+
 def test_of_a_large_output_samples_are_tried(store):
     limits = Limits(region_bytes=8)
     done = np.full(COUNT, 7, np.float32)
