@@ -42,7 +42,7 @@ ROUNDS_OTHERWISE = (
 )
 SPECIAL_ALIKE = (
     "with fresh values of its inputs the variant gives NaN where the captured kernel gives an infinity, or "
-    "another infinity, or an infinity for NaN: that is not compared, because the captured launch gave none"
+    "the other way round: that is not compared, because the captured launch gave neither"
 )
 NOT_DETERMINISTIC = (
     "the captured kernel itself is not deterministic: floats may differ by 4 times what its own replays do"

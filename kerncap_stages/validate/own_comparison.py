@@ -57,8 +57,8 @@ class OwnComparison(Comparison):
             compared = self.judge_outputs(judgement, allowed, run)
         if wanted.start.is_fresh and not compared.passed:
             alike = self._take_special(allowed, run)
-            if alike is not run:
-                compared = self.judge_outputs(judgement, allowed, alike).note(SPECIAL_ALIKE)
+            found = compared if alike is run else self.judge_outputs(judgement, allowed, alike)
+            compared = found.note(SPECIAL_ALIKE) if found.passed else compared
         if compared.passed:
             own_order = explain_own(allowed, self._list_parts(allowed))
             compared = compared.allow(allowed.own.values()).note(*own_order)
@@ -66,7 +66,7 @@ class OwnComparison(Comparison):
         return compared, allowed
 
     def _take_special(self, wanted: Expectation, run: Run) -> Run:
-        """Return a run with the expected NaNs and infinities where it has others; the same if there are none.
+        """Return a run with the expected elements where NaN stands for NaN or infinity; the same if nowhere.
 
         Which one comes out of a division by zero may depend on the order of operations. If the captured
         launch gave one, they count as they are.
@@ -79,12 +79,13 @@ class OwnComparison(Comparison):
                 if actual is None or actual == expected or captured is None:
                     continue
                 content = self._store.read_memory(actual.digest)
+                is_changed = False
                 for part in self._explorer.trials.find_parts(region):
                     then, now = self._read(part, captured, expected)
                     kind = find_type(part.element_type, then)
-                    take_special(content[part.start : part.end], now, then, kind)
-                made = MemoryRef.to(transaction.put_memory(content))
-                outputs[base] = actual if made == actual else made
+                    is_changed |= take_special(content[part.start : part.end], now, then, kind)
+                if is_changed:
+                    outputs[base] = MemoryRef.to(transaction.put_memory(content))
             transaction.publish_objects()
         return run if outputs == run.outputs else replace(run, outputs=outputs)
 

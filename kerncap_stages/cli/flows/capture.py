@@ -195,6 +195,6 @@ def _summarize(capture: Capture) -> Iterator[str]:
     yield text + f"; the program was held for {formats.format_duration(capture.cost.held_ns)}"
     if capture.has_post and not written:
         yield (
-            "  this dispatch changed nothing, so its results tell little; to capture a later one: "
+            "  this dispatch changed nothing, so its results tell little; to capture a later one by itself: "
             f"`--dispatch {capture.dispatch.index_of_kernel + 1}`"
         )

@@ -15,19 +15,24 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 
-def take_special(actual: Bytes, expected: Bytes, captured: Bytes, element_type: str | None) -> None:
-    """Put the expected NaNs and infinities where an output has others, in place.
+def take_special(actual: Bytes, expected: Bytes, captured: Bytes, element_type: str | None) -> bool:
+    """Put the expected element, in place, where one of the two is NaN and the other NaN or infinity.
 
-    Nothing changes if the captured launch gave one. Each: uint8[size of the part].
+    Returns whether there was one. Nothing changes if the captured launch gave NaN or infinity. Each:
+    uint8[size of the part].
     """
     if element_type not in FLOAT_TYPES:
-        return
+        return False
     dtype = find_dtype(element_type)
     end = actual.size // dtype.itemsize * dtype.itemsize
     with np.errstate(invalid="ignore"):
         now, wanted, then = (
-            ~np.isfinite(each[:end].view(dtype).astype(np.float64)) for each in (actual, expected, captured)
+            each[:end].view(dtype).astype(np.float64) for each in (actual, expected, captured)
         )
-    if not then.any():
-        both = np.repeat(now & wanted, dtype.itemsize)
-        actual[:end][both] = expected[:end][both]
+    if not np.isfinite(then).all():
+        return False
+    alike = ~np.isfinite(now) & ~np.isfinite(wanted) & (np.isnan(now) | np.isnan(wanted))
+    both = np.repeat(alike, dtype.itemsize)
+    is_changed = bool((actual[:end][both] != expected[:end][both]).any())
+    actual[:end][both] = expected[:end][both]
+    return is_changed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.fresh_states.others import OtherStates
 from kerncap_stages.validate.perturb.fresh import Variety
-from kerncap_stages.validate.perturb.left_out import DOES_NOT_COMPLETE, LeftOut
+from kerncap_stages.validate.perturb.left_out import DOES_NOT_COMPLETE, NOT_TRIED_ALONE, LeftOut
 from kerncap_stages.validate.perturb.lost_numbers import OutputJudge, label_region
 from kerncap_stages.validate.perturb.states import FRESH, Perturbation, Trial
 
@@ -149,13 +149,15 @@ class FreshInputs:
 
         run: the replay from the milder values, ``levels``. No output may lose its numbers.
         """
-        levels = list(levels)
+        levels, slow_trials = list(levels), self._slow_trials
         for number in range(len(self._inputs)):
             if levels[number] is strongest[number]:
                 continue
             stronger = [*levels[:number], strongest[number], *levels[number + 1 :]]
-            is_tried = number < _MAX_INPUTS and self._slow_trials < _MAX_SLOW_TRIALS
-            tried = self._try(stronger, with_unreached=False) if is_tried else None
+            if number >= _MAX_INPUTS or self._slow_trials - slow_trials >= _MAX_SLOW_TRIALS:
+                self._milder[number] = NOT_TRIED_ALONE
+                continue
+            tried = self._try(stronger, with_unreached=False)
             lost = {} if tried is None else self._find_lost(tried)
             if tried is None or lost:
                 self._milder[number] = next(iter(lost.values()), DOES_NOT_COMPLETE)

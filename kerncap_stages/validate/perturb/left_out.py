@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DOES_NOT_COMPLETE = "does not complete"
+NOT_TRIED_ALONE = "was not run with each of them, because there are too many or it takes too long"
 # What the states try.
 _TRIES = {
     Variety.ALL: "fresh values of the inputs",
@@ -52,7 +53,10 @@ class LeftOut:
 
     def explain(self) -> list[str]:
         """Explain all that was noted, for people."""
-        return [f"{what}: the captured kernel {why} then" for what, why in self._why.items()]
+        return [
+            f"{what}: the captured kernel {why}" + ("" if why == NOT_TRIED_ALONE else " then")
+            for what, why in self._why.items()
+        ]
 
 
 def _group(reasons: Mapping[str, str]) -> dict[str, list[str]]:

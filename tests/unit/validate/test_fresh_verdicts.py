@@ -242,6 +242,16 @@ def test_which_special_number_fresh_values_give_is_not_compared(store):
         assert not Bench(store, overflow, overflow_to_zero, before=start).judge(seed=seed).passed
 
 
+def overflow_below(values):
+    values[values < 0] = -np.inf
+
+
+def test_the_sign_of_an_infinity_is_compared(store):
+    start = START + 1
+    for seed in range(10):
+        assert not Bench(store, overflow_to_infinity, overflow_below, before=start).judge(seed=seed).passed
+
+
 def test_special_numbers_that_were_captured_are_compared(store):
     start = START + 1
     start[7] = -1
