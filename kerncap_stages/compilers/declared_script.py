@@ -33,6 +33,8 @@ _PART = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _SCOPE = re.compile(r"((inline )?namespace\b.*|extern \"C(\+\+)?\")")
+# Says how a kernel is compiled, and no template of a header sees it.
+_BOUNDS = re.compile(r"__launch_bounds__ \( [^()]* \) ")
 # These bodies are evaluated by the compiler, or tell the function's type.
 _TELLING = frozenset({"constexpr", "consteval", "auto", "requires"})
 
@@ -82,7 +84,7 @@ def list_declared(text: str) -> Iterator[str]:
 def digest_declared(text: str) -> str:
     """Return the SHA-256 of what a file declares; of its whole text if that cannot be told."""
     try:
-        declared = "\n".join(list_declared(text))
+        declared = _BOUNDS.sub("", "\n".join(list_declared(text)))
     except UnreadableError:
         declared = text
     return hashlib.sha256(declared.encode(errors="surrogateescape")).hexdigest()

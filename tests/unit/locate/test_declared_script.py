@@ -17,7 +17,7 @@ constexpr int two() { return 2; }
 auto three() { return 3; }
 const char* text() { return "}" R"-(})-" "\\"}"; }
 int big() { return 1'000 + '{' + '\\''; }
-template <class T> __global__ void kernel(T* x) {
+template <class T> __global__ void __launch_bounds__(256, 2) kernel(T* x) {
 #pragma unroll 4
   for (int i = 0; i < 4; ++i) { x[i] += STEP; }
 }
@@ -34,6 +34,8 @@ template <class T> __global__ void kernel(T* x) {
         ("x[i] += STEP;", 'x[i] += STEP; const char* t = "{";'),
         ("T value;", "T value; void more() { if (value) {} }"),
         ("1'000", "2'000"),
+        ("__launch_bounds__(256, 2)", "__launch_bounds__(384)"),
+        (" __launch_bounds__(256, 2)", ""),
         ("namespace outer {", "namespace   outer /* here */ {"),
     ],
 )
@@ -51,6 +53,7 @@ def test_an_edit_that_declares_nothing(old: str, new: str):
         ("return 3;", "return 3.0;"),
         ("#define STEP 1", "#define STEP 2"),
         ("kernel(T* x)", "kernel(T* x, int n)"),
+        ("__launch_bounds__(256, 2)", "__attribute__((device))"),
         ("#pragma unroll 4", "#define STEP 4"),
         ("#pragma unroll 4", "#if STEP"),
         ("inline namespace inner", "inline namespace other"),
