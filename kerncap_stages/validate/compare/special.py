@@ -1,4 +1,4 @@
-"""Lets NaN and the infinities stand for each other, where the captured launch gave none of them."""
+"""Lets NaN and infinity stand for each other, where the captured launch gave neither."""
 
 from __future__ import annotations
 

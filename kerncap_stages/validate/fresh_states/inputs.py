@@ -107,17 +107,14 @@ class FreshInputs:
         if found is not None:
             yield from self._others.find(found[0])
 
-    def _find_lost(self, run: BaselineRun) -> dict[str, str]:
-        return self._outputs.find_lost(run.start.pre_states, run.changed)
-
     def _find_baseline(self) -> tuple[BaselineRun, bool] | None:
         levels = self._strongest_levels
         found = None if self._has_levels else self._try_with_and_without(levels)
-        if found is None or self._find_lost(found[0]):
+        if found is None or self._others.find_lost(found[0]):
             levels = self._find_levels(lambda trial: self._baselines.run_from(trial).kept) or []
             if found is None or levels != self._strongest_levels:
                 found = self._try_with_and_without(levels) or found
-        if found is None or self._find_lost(found[0]):
+        if found is None or self._others.find_lost(found[0]):
             found = self._try_milder(found, levels)
         if found is None or self._others.note_lost(found[0], Variety.ALL):
             return None
@@ -138,7 +135,7 @@ class FreshInputs:
         for milder in order[order.index(Perturbation.FRESH_IN_DISTRIBUTION) :]:
             milder_levels = [max(each, milder, key=order.index) for each in levels]
             run = self._try(milder_levels, with_unreached=False)
-            if run is not None and (found is None or not self._find_lost(run)):
+            if run is not None and (found is None or not self._others.find_lost(run)):
                 return self._strengthen(run, milder_levels, levels), False
         return found
 
@@ -158,7 +155,7 @@ class FreshInputs:
                 self._milder[number] = NOT_TRIED_ALONE
                 continue
             tried = self._try(stronger, with_unreached=False)
-            lost = {} if tried is None else self._find_lost(tried)
+            lost = {} if tried is None else self._others.find_lost(tried)
             if tried is None or lost:
                 self._milder[number] = next(iter(lost.values()), DOES_NOT_COMPLETE)
             else:

@@ -112,7 +112,7 @@ class OtherStates:
             for trials in self._choose_calmer(start, run):
                 calmer = self._baselines.start_from(*trials)
                 other = self._run(calmer)
-                if other.completed and not self._find_lost(other):
+                if other.completed and not self.find_lost(other):
                     self._calmer[start.key] = calmer
                     break
         return self._run(self._calmer[start.key])
@@ -124,7 +124,7 @@ class OtherStates:
         smaller than the fresh value in its place. Then, of the state with other signs, regions without floats
         keep theirs: a flag or a count among their integers may decide whether the kernel does anything.
         """
-        lost = self._find_lost(run) if run.completed else {}
+        lost = self.find_lost(run) if run.completed else {}
         if run.completed and not lost:
             return
         alone = [name for name, why in lost.items() if why == LEAVES_ALONE]
@@ -161,7 +161,7 @@ class OtherStates:
 
     def note_lost(self, run: BaselineRun, variety: Variety) -> bool:
         """Note which outputs of a replay tell little; whether all do."""
-        lost = self._find_lost(run)
+        lost = self.find_lost(run)
         if not lost:
             return False
         tells_nothing = run.changed.keys() <= {
@@ -170,7 +170,8 @@ class OtherStates:
         self._left_out.note_outputs(variety, lost, tells_nothing=tells_nothing)
         return tells_nothing
 
-    def _find_lost(self, run: BaselineRun) -> dict[str, str]:
+    def find_lost(self, run: BaselineRun) -> dict[str, str]:
+        """Find the outputs of a replay that tell little: why, by their names."""
         return self._outputs.find_lost(run.start.pre_states, run.changed)
 
     def _has_more_special(self, run: BaselineRun, usual: BaselineRun) -> bool:

@@ -209,8 +209,7 @@ def _change_signs(
     if element_type not in _FLOATS:
         is_signed = element_type in INTEGER_TYPES and element_type.startswith("int")
         return -made if is_mirrored and is_any and is_signed else made
-    word = values.dtype.type
-    sign = word(1 << (8 * values.itemsize - 1))
+    sign = _find_landmarks(element_type)[0]
     flips = generator.integers(0, 2, values.size, np.uint8) == 0
     flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
     is_zero = made & ~sign == 0
@@ -256,19 +255,22 @@ def _are_two_values(values: Words) -> bool:
 
 def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
     """Mark the floats that are neither zeros nor subnormal numbers, infinities or NaNs."""
-    word, mantissa_bits, _ = _FLOATS[element_type]
-    sign = word(1 << (8 * np.dtype(word).itemsize - 1))
-    infinite = word((int(sign) >> mantissa_bits) - 1 << mantissa_bits)
+    sign, least, infinite = _find_landmarks(element_type)
     sizes = values & ~sign
-    usual: npt.NDArray[np.bool_] = (sizes >= word(1 << mantissa_bits)) & (sizes < infinite)
+    usual: npt.NDArray[np.bool_] = (sizes >= least) & (sizes < infinite)
     return usual
+
+
+def _find_landmarks(element_type: str) -> tuple[np.unsignedinteger, ...]:
+    """Return the bits of a float's sign, of the least normal number, and of infinity."""
+    word, mantissa_bits, _ = _FLOATS[element_type]
+    sign = 1 << (8 * np.dtype(word).itemsize - 1)
+    return word(sign), word(1 << mantissa_bits), word((sign >> mantissa_bits) - 1 << mantissa_bits)
 
 
 def _has_no_numbers(values: Words, element_type: str) -> bool:
     """Whether floats are zeros, infinities and NaNs alone, as an additive mask is."""
-    word, mantissa_bits, _ = _FLOATS[element_type]
-    sign = word(1 << (8 * values.itemsize - 1))
-    infinite = word((int(sign) >> mantissa_bits) - 1 << mantissa_bits)
+    sign, _, infinite = _find_landmarks(element_type)
     slabs = (values[low : low + _FIRST_LOOK] & ~sign for low in range(0, values.size, _FIRST_LOOK))
     return all(bool(((sizes == 0) | (sizes >= infinite)).all()) for sizes in slabs)
 
