@@ -79,6 +79,22 @@ void ManagedRanges::set_access(std::uint64_t base, std::uint64_t bytes, std::uin
     at = it->second.end;
     it = it->second.access == 0 ? m_ranges.erase(it) : std::next(it);
   }
+  if (grant != 0) join_within(base, end);
+}
+
+// What one call lets devices in to is one range, as a buffer is. Pieces of it may be left of buffers that the program has
+// freed: no call told of that.
+void ManagedRanges::join_within(std::uint64_t base, std::uint64_t end) {
+  for (auto it = m_ranges.lower_bound(base); it != m_ranges.end();) {
+    const auto next = std::next(it);
+    if (next == m_ranges.end() || next->first >= end) return;
+    if (next->first != it->second.end || next->second.access != it->second.access) {
+      it = next;
+      continue;
+    }
+    it->second.end = next->second.end;
+    m_ranges.erase(next);
+  }
 }
 
 void ManagedRanges::append_to(std::vector<Allocation>& out) const {

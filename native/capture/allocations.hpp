@@ -84,6 +84,7 @@ class ManagedRanges {
 
  private:
   void split_at(std::uint64_t address);
+  void join_within(std::uint64_t base, std::uint64_t end);
 
   mutable std::mutex m_mutex;
   struct Range {

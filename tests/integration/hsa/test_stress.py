@@ -168,12 +168,11 @@ def test_no_state_is_torn_while_eight_threads_make_and_give_up_things(stages, pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 4, 5, 6])
-def test_no_state_is_torn_in_two_hundred_captures(stages, program, seed):
-    capture_among_threads(stages, program("stress_threads"), 40, seed)
+def test_no_state_is_torn_in_two_hundred_captures(stages, program):
+    capture_among_threads(stages, program("stress_threads"), 200, 2)
 
 
 @pytest.mark.slow
-def test_no_state_is_torn_in_the_newer_rocm(newer):
+def test_no_state_is_torn_in_two_hundred_captures_with_the_newer_rocm(newer):
     stages, program = newer
-    capture_among_threads(stages, program("stress_threads"), 40, 7)
+    capture_among_threads(stages, program("stress_threads"), 200, 7)

@@ -104,6 +104,22 @@ void managed_ranges_equal_a_model_of_pages() {
   }
 }
 
+// The second buffer lies where two were before, of which no call said that the program freed them.
+void a_managed_buffer_is_one_range_wherever_others_were() {
+  ManagedRanges ranges;
+  ranges.set_access(0x2000, 0x1000, 1, 0);
+  ranges.set_access(0x4000, 0x4000, 1, 0);
+  ranges.set_access(0x1000, 0x5000, 1, 0);
+  const std::vector<Allocation> found = list(ranges);
+  CHECK(found.size() == 2);
+  CHECK(found.front().base == 0x1000 && found.front().bytes == 0x5000);
+  CHECK(found.back().base == 0x6000 && found.back().bytes == 0x2000);
+  // Not where a part of it has other rights.
+  ranges.set_access(0x2000, 0x1000, 2, 0);
+  ranges.set_access(0x1000, 0x5000, 1, 0);
+  CHECK(list(ranges).size() == 4);
+}
+
 // Every byte that any input covers is covered once, by the first input that covers it.
 void disjoint_covers_all_and_nothing_twice() {
   std::mt19937 random(11);
@@ -139,6 +155,7 @@ int main() {
   modules_go_as_a_whole();
   a_range_pinned_twice_stays_until_both_are_gone();
   managed_ranges_equal_a_model_of_pages();
+  a_managed_buffer_is_one_range_wherever_others_were();
   disjoint_covers_all_and_nothing_twice();
   return kerncap::test::exit_code();
 }
