@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
+from kerncap_stages.validate.arguments import choose_window
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
-from kerncap_stages.validate.fresh_states import FreshInputs
+from kerncap_stages.validate.fresh_states import FreshInputs, InputChoice, choose_inputs
 from kerncap_stages.validate.lone import LoneStates
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_put_back
@@ -104,8 +105,8 @@ class Explorer:
         return _split_at(self.reach.unreached, self._limits.unreached_bytes)
 
     @cached_property
-    def inputs(self) -> tuple[list[Region], list[Region]]:
-        """The regions that arguments and variables lead to: those that get fresh values, and the rest.
+    def inputs(self) -> InputChoice:
+        """The regions that arguments and variables lead to: those that get fresh values, and others.
 
         The smallest come first: the largest are mostly weights. Last come the module variables that the
         program has set, and the kernel only reads; with a reference, which does not know them, they stay.
@@ -119,7 +120,7 @@ class Explorer:
         ]
         regions.sort(key=lambda region: (region.size_bytes, region.base_address))
         variables = self._variables if self._settings.reference is None else []
-        return _choose_inputs([*regions, *variables], self._limits.fresh_bytes)
+        return choose_inputs([*regions, *variables], self._limits.fresh_bytes)
 
     @property
     def kept_variables(self) -> list[Region]:
@@ -141,19 +142,25 @@ class Explorer:
         texts = (self._store.get(file.payload.digest) for file in files)
         return cut_variable(name, self._store.read_memory(region.pre.digest), texts)
 
+    def _find_fresh_parts(self, region: Region, seed: int) -> tuple[Span, ...]:
+        """Cut an input into the parts that get fresh values; of a large one the seed chooses them."""
+        parts, most_bytes = self.find_input_parts(region), self.inputs.in_parts.get(region.base_address)
+        return parts if most_bytes is None else choose_window(parts, most_bytes, seed ^ region.base_address)
+
     @cached_property
     def fresh(self) -> FreshInputs:
         """The states in which the inputs have fresh values."""
-        inputs, unreached = self.inputs[0], self.unreached[0]
+        inputs, unreached = self.inputs, self.unreached[0]
         beside = None
-        if sum(region.size_bytes for region in (*inputs, *unreached)) <= MAX_CHANGED_BYTES:
+        if inputs.fresh_bytes + sum(region.size_bytes for region in unreached) <= MAX_CHANGED_BYTES:
             beside = next(self.trials.make_joint(unreached), None)
-        parts = [(region, self.find_input_parts(region)) for region in inputs]
         is_exact, seed = self._settings.bounds.is_exact, self._seed or 0
+        parts = [(region, self._find_fresh_parts(region, seed)) for region in inputs.fresh]
         read = [each for each in parts if each[0] not in self.reach.candidates]
         return FreshInputs(
             self._baselines,
             parts,
+            [self._find_fresh_parts(region, 0) for region in inputs.fresh],
             beside,
             self._begin_together,
             self._store,
@@ -212,7 +219,7 @@ class Explorer:
                 in_turn.append(start)
             elif kept is not None or not is_software:
                 self._replays.begin(start, variant, again)
-        has_fresh = self._seed is not None and bool(self.inputs[0])
+        has_fresh = self._seed is not None and bool(self.inputs.fresh)
         known = self.fresh.found if has_fresh else None
         fresh = known.start if known else (self.fresh.guess_start() if has_fresh else None)
         if fresh is not None:
@@ -331,16 +338,6 @@ def _split_at(regions: list[Region], limit_bytes: int) -> tuple[list[Region], li
     ends = accumulate(region.size_bytes for region in regions)
     count = sum(end <= limit_bytes for end in ends)
     return regions[:count], regions[count:]
-
-
-def _choose_inputs(regions: list[Region], limit_bytes: int) -> tuple[list[Region], list[Region]]:
-    """Return regions that fit into the limit, those that the dispatch did not change first; and the rest."""
-    chosen: set[int] = set()
-    for region in sorted(regions, key=lambda each: bool(each.written_size_bytes)):
-        if region.size_bytes <= limit_bytes:
-            limit_bytes -= region.size_bytes
-            chosen.add(id(region))
-    return [r for r in regions if id(r) in chosen], [r for r in regions if id(r) not in chosen]
 
 
 def is_everywhere(found: BaselineRun) -> bool:

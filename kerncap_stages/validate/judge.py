@@ -41,6 +41,7 @@ from kerncap_stages.validate.judgement import (
     explain_unreached,
     find_kept,
     judge_precision,
+    note_unread,
 )
 from kerncap_stages.validate.nondeterminism import (
     KEPT_MEMORY,
@@ -117,7 +118,7 @@ class Judge:
 
     def find_fresh_values(self) -> None:
         """Replay the captured kernel from fresh values now: all variants that are judged later need that."""
-        if self._seed is not None and self._explorer.inputs[0]:
+        if self._seed is not None and self._explorer.inputs.fresh:
             list(self._explorer.fresh.find_others())
 
     def judge(self, variant: Path | None) -> Judgement:
@@ -250,26 +251,25 @@ class Judge:
 
     def _judge_fresh(self, judgement: Judgement, variant: Path) -> Judgement:
         """Judge a variant with unreached memory perturbed and fresh values of inputs."""
-        (unreached, not_perturbed), (inputs, not_fresh) = self._explorer.unreached, self._explorer.inputs
+        (unreached, not_perturbed), inputs = self._explorer.unreached, self._explorer.inputs
         judgement = judgement.note(*explain_unreached(not_perturbed))
         if self._seed is None:
             return self._judge_unreached(judgement, variant, unreached)
-        too_large = [(each, self._explorer.find_input_parts(each)) for each in not_fresh]
-        judgement = judgement.note(*explain_not_fresh(too_large, are_all=not inputs))
-        judgement = replace(judgement, inputs_kept=are_too_large(inputs, not_fresh))
-        found = self._explorer.fresh.find_baseline() if inputs else None
+        judgement = replace(judgement, inputs_kept=are_too_large(inputs))
+        judgement = judgement.note(*explain_not_fresh(inputs, self._explorer.find_input_parts))
+        found = self._explorer.fresh.find_baseline() if inputs.fresh else None
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)
         if found is None:
-            judgement = replace(judgement, inputs_kept=bool(inputs or not_fresh))
-            why = (self._explorer.fresh.left_out.explain() or [NOT_FRESH]) if inputs else []
+            judgement = replace(judgement, inputs_kept=bool(inputs.fresh or inputs.kept))
+            why = (self._explorer.fresh.left_out.explain() or [NOT_FRESH]) if inputs.fresh else []
             return judgement.note(*why) if judgement.passed else judgement
-        baseline, _ = found
+        judgement = note_unread(judgement, inputs, baseline := found[0])
         judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
         if judgement.passed:
             judgement = judgement.note(*self._explorer.fresh.left_out.explain())
-        kept = [*find_kept(inputs, [baseline, *others]), *self._explorer.kept_variables]
+        kept = [*find_kept(inputs.fresh, [baseline, *others]), *self._explorer.kept_variables]
         judgement = judgement.note(*explain_kept(map(self._explorer.find_input_parts, kept)))
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:

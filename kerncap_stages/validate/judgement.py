@@ -10,13 +10,14 @@ from kerncap_stages.text.formats import count, format_size
 from kerncap_stages.validate.compare.explained import WrongOutput, explain_wrong_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.validation import Coverage
     from kerncap_stages.validate.arguments import Span
     from kerncap_stages.validate.compare.regions import RegionDifference
+    from kerncap_stages.validate.fresh_states import InputChoice
     from kerncap_stages.validate.perturb.expectation import Expectation
     from kerncap_stages.validate.precision.measure import MeasuredOutput, Precision
     from kerncap_stages.validate.replays.baselines import BaselineRun
@@ -35,6 +36,10 @@ BOUNDS_TOO_WIDE = (
 )
 NOT_FRESH = (
     "the inputs kept their captured values: the captured kernel completes from no fresh ones that were tried"
+)
+NOT_READ = (
+    "with fresh values in parts of the inputs all outputs are as captured: the kernel may not read these "
+    "parts, and a variant that holds the results for exactly the captured values passes"
 )
 ROUNDS_OTHERWISE = (
     "with fresh values of its inputs the variant rounds otherwise than the captured kernel, by at most 16 "
@@ -191,26 +196,44 @@ def explain_kept(inputs: Iterable[Sequence[Span]]) -> list[str]:
     return [f"these inputs kept their captured values: {names}"] if names else []
 
 
-def explain_not_fresh(inputs: Iterable[tuple[Region, Sequence[Span]]], *, are_all: bool) -> list[str]:
-    """Name inputs, each with its parts, that kept their captured values because they are too large.
+def explain_not_fresh(inputs: InputChoice, find_parts: Callable[[Region], Sequence[Span]]) -> Iterator[str]:
+    """Name inputs that are too large for fresh values, or have them in parts. ``find_parts``: of a region.
 
-    Regions that the dispatch changed are named only if no other memory has fresh values (``are_all``).
+    Regions that the dispatch changed are named only if no other memory has fresh values.
     """
-    kept = [(region, parts) for region, parts in inputs if are_all or not region.written_size_bytes]
-    if not kept:
-        return []
-    size, names = format_size(sum(region.size_bytes for region, _ in kept)), _name_parts(p for _, p in kept)
-    return [
-        f"too large for fresh values ({size}): {names}; a variant that holds the results for exactly the "
-        "captured values passes"
-    ]
+    kept = [each for each in inputs.kept if not inputs.fresh or not each.written_size_bytes]
+    if kept:
+        yield (
+            f"too large for fresh values ({_format_sizes(kept)}): {_name_parts(map(find_parts, kept))}; a "
+            "variant that holds the results for exactly the captured values passes"
+        )
+    in_parts = [each for each in inputs.fresh if each.base_address in inputs.in_parts]
+    if in_parts:
+        fresh = format_size(sum(inputs.in_parts.values()))
+        yield (
+            f"too large for fresh values everywhere ({_format_sizes(in_parts)}): "
+            f"{_name_parts(map(find_parts, in_parts))}; of that, {fresh} have them, chosen by the seed"
+        )
 
 
-def are_too_large(inputs: Sequence[Region], not_fresh: Sequence[Region]) -> bool:
-    """Whether there are inputs that the dispatch did not change, and all of them are in ``not_fresh``."""
-    return all(each.written_size_bytes for each in inputs) and not all(
-        each.written_size_bytes for each in not_fresh
+def are_too_large(inputs: InputChoice) -> bool:
+    """Whether there are inputs that the dispatch did not change, and all of them keep captured values."""
+    return all(each.written_size_bytes for each in inputs.fresh) and not all(
+        each.written_size_bytes for each in inputs.kept
     )
+
+
+def note_unread(judgement: Judgement, inputs: InputChoice, fresh: BaselineRun) -> Judgement:
+    """Note that only parts of inputs have fresh values, and that all outputs are as captured.
+
+    The kernel may not read these parts. ``fresh``: the captured kernel's replay from these values.
+    """
+    read = [each for each in inputs.fresh if not each.written_size_bytes]
+    outputs = [each for each in (*inputs.fresh, *inputs.kept) if each.written_size_bytes]
+    are_parts = bool(read) and all(each.base_address in inputs.in_parts for each in read)
+    if not are_parts or any(fresh.outputs.get(each.base_address) != each.post for each in outputs):
+        return judgement
+    return replace(judgement.note(NOT_READ), inputs_kept=True)
 
 
 def explain_unreached(regions: Sequence[Region]) -> list[str]:
@@ -239,8 +262,11 @@ def _name_parts(inputs: Iterable[Sequence[Span]]) -> str:
 
 
 def _describe_size(regions: Sequence[Region]) -> str:
-    size = format_size(sum(region.size_bytes for region in regions))
-    return f"{count(len(regions), 'region')} ({size})"
+    return f"{count(len(regions), 'region')} ({_format_sizes(regions)})"
+
+
+def _format_sizes(regions: Iterable[Region]) -> str:
+    return format_size(sum(region.size_bytes for region in regions))
 
 
 def judge_precision(

@@ -35,6 +35,7 @@ class FreshInputs:
         self,
         baselines: Baselines,
         inputs: Sequence[tuple[Region, tuple[Span, ...]]],
+        parts_alone: Sequence[tuple[Span, ...]],
         beside: Sequence[Trial] | None,
         begin: Callable[[Sequence[Start]], None],
         store: Store,
@@ -43,14 +44,16 @@ class FreshInputs:
         seed: int,
         lone: LoneStates | None = None,
     ) -> None:
-        """``inputs``: with the parts whose elements have one type.
+        """``inputs``: with the parts whose elements have one type, and get fresh values.
 
+        parts_alone: as those of ``inputs``, where each is tried by itself; they are the same for each seed.
         beside: perturbations of memory that no known pointer leads to, for the same state; None: none.
         begin: begins replays of the captured kernel. store: has the contents of memory.
         is_exact: whether outputs must be the same, byte for byte. lone: finds one more state; None: does not.
         """
         self._baselines = baselines
         self._inputs = inputs
+        self._parts_alone = parts_alone
         self._beside = beside
         self._seed = seed
         # With bounds values stay in distribution, so that rounding errors stay as the bounds assume.
@@ -165,8 +168,8 @@ class FreshInputs:
     @property
     def _has_levels(self) -> bool:
         """Whether an earlier validation tried inputs one by one: the kernel did not bear them together."""
-        region, parts = self._inputs[0]
-        return self._baselines.find_kept(Trial(region, self._strongest, parts)) is not None
+        trial = Trial(self._inputs[0][0], self._strongest, self._parts_alone[0])
+        return self._baselines.find_kept(trial) is not None
 
     @property
     def _strongest_levels(self) -> list[Perturbation]:
@@ -183,7 +186,8 @@ class FreshInputs:
         order = list(FRESH)
         levels: list[Perturbation] = []
         slow_trials = 0
-        for number, (region, parts) in enumerate(self._inputs[:_MAX_INPUTS]):
+        for number, (region, _) in enumerate(self._inputs[:_MAX_INPUTS]):
+            parts = self._parts_alone[number]
             borne = order[-1]
             for level in order[order.index(self._strongest) : -1]:
                 if slow_trials >= _MAX_SLOW_TRIALS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kerncap_stages.validate.arguments import Window
 from kerncap_stages.validate.perturb.fresh import OTHER_SIGNS, Variety
 from kerncap_stages.validate.perturb.left_out import DOES_NOT_COMPLETE, LeftOut
 from kerncap_stages.validate.perturb.lost_numbers import (
@@ -181,12 +182,15 @@ class OtherStates:
         """
         if self._is_exact:
             return False
-        return any(
-            count_special(self._store, run.outputs[region.base_address], parts)
-            > count_special(self._store, usual.outputs[region.base_address], parts)
-            for region, parts in self._inputs
-            if region.base_address in run.changed
-        )
+        for region, parts in self._inputs:
+            base, window = region.base_address, Window(region.size_bytes, tuple(parts))
+            if base in run.changed:
+                now, before = (
+                    count_special(self._store, each.outputs[base], window) for each in (run, usual)
+                )
+                if now > before:
+                    return True
+        return False
 
 
 def _name(start: Start) -> tuple[object, ...]:

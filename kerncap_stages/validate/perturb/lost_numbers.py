@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.validate.arguments import Window
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.compare.elements import find_dtype
 from kerncap_stages.validate.perturb.guessed_types import find_type
@@ -57,7 +58,8 @@ class OutputJudge:
         # The same states are judged several times, and most begin with the same pre-state.
         self._losses: dict[tuple[int, MemoryRef, MemoryRef], str | None] = {}
         self._before: dict[int, tuple[MemoryRef, Bytes]] = {}  # by base address, the last one
-        self._keeps = sum(region.size_bytes for region, _ in regions) <= _MOST_KEPT_BYTES
+        windows = (Window(region.size_bytes, tuple(parts)) for region, parts in regions)
+        self._keeps = sum(window.chunk_bytes for window in windows) <= _MOST_KEPT_BYTES
 
     def find_lost(self, before: Mapping[int, MemoryRef], changed: Mapping[int, MemoryRef]) -> dict[str, str]:
         """Find the outputs that tell little now, and told more in the capture: why, by their names.
@@ -88,9 +90,10 @@ class OutputJudge:
         self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef
     ) -> str | None:
         """Return why a region tells little; None: a part tells enough, or none told more in the capture."""
-        before, after = self._read_before(region, pre), self._store.read_memory(post.digest)
+        window = Window(region.size_bytes, tuple(parts))
+        before, after = self._read_before(region, window, pre), window.read(self._store, post)
         reasons = []
-        for part, then in zip(parts, self._find_captured(region, parts), strict=True):
+        for part, then in zip(window.inner_parts, self._find_captured(region, window), strict=True):
             if then.changed == 0:
                 continue  # no output
             here = slice(part.start, part.end)
@@ -105,19 +108,20 @@ class OutputJudge:
                 return None
         return reasons[0] if reasons else None
 
-    def _read_before(self, region: Region, pre: MemoryRef) -> Bytes:
+    def _read_before(self, region: Region, window: Window, pre: MemoryRef) -> Bytes:
         known = self._before.get(region.base_address)
         if known is not None and known[0] == pre:
             return known[1]
-        content = self._store.read_memory(pre.digest)
+        content = window.read(self._store, pre)
         if self._keeps:
             self._before[region.base_address] = pre, content
         return content
 
-    def _find_captured(self, region: Region, parts: Sequence[Span]) -> list[_Results]:
-        base = region.base_address
+    def _find_captured(self, region: Region, window: Window) -> list[_Results]:
+        base, parts = region.base_address, window.inner_parts
         if base not in self._captured and region.pre is not None and region.post is not None:
-            before, after = self._read_before(region, region.pre), self._store.read_memory(region.post.digest)
+            before = self._read_before(region, window, region.pre)
+            after = window.read(self._store, region.post)
             pieces = [(before[part.start : part.end], after[part.start : part.end]) for part in parts]
             self._captured[base] = [
                 _count_results(*piece, find_type(part.element_type, piece[1]))
@@ -135,8 +139,9 @@ def has_floats(store: Store, region: Region, parts: Sequence[Span]) -> bool:
     """Whether a region holds floats other than zeros."""
     if region.pre is None:
         return False
-    content = store.read_memory(region.pre.digest)
-    for part in parts:
+    window = Window(region.size_bytes, tuple(parts))
+    content = window.read(store, region.pre)
+    for part in window.inner_parts:
         piece = content[part.start : part.end]
         kind = find_type(part.element_type, piece)
         if kind in FLOAT_TYPES and piece.any():
@@ -160,13 +165,13 @@ def _count_results(before: Bytes, after: Bytes, element_type: str | None) -> _Re
     return _Results(element_type, places.size, different, has_numbers)
 
 
-def count_special(store: Store, memory: MemoryRef, parts: Sequence[Span]) -> int:
-    """Count the NaNs and infinities in the floats of a memory. ``parts``: the types of its elements."""
+def count_special(store: Store, memory: MemoryRef, window: Window) -> int:
+    """Count the NaNs and infinities in the floats of a memory. ``window``: where they are."""
     found = 0
-    for part in parts:
+    for part in window.inner_parts:
         if part.element_type in FLOAT_TYPES:
             dtype = find_dtype(part.element_type)
-            content = store.read_memory(memory.digest)[part.start : part.end]
+            content = window.read(store, memory)[part.start : part.end]
             values = content[: content.size // dtype.itemsize * dtype.itemsize].view(dtype)
             with np.errstate(invalid="ignore"):
                 found += int(np.count_nonzero(~np.isfinite(values.astype(np.float64))))

@@ -122,7 +122,7 @@ class Start:
         the program could not write, and so much memory that a process of its own is faster. Of a code object
         a replay changes the variables in it, in a variant, too.
         """
-        if sum(trial.region.size_bytes for trial in self.trials) > MAX_CHANGED_BYTES:
+        if sum(trial.perturbed_bytes for trial in self.trials) > MAX_CHANGED_BYTES:
             return None
         changed = set()
         for region in (trial.region for trial in self.trials):

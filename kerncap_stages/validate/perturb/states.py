@@ -16,6 +16,7 @@ import numpy as np
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validate.arguments import Window
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.fresh import Freshness, FreshValues, Variety
@@ -153,6 +154,16 @@ class Trial:
         """Whether the region gets fresh values."""
         return self.perturbation in FRESH
 
+    @property
+    def window(self) -> Window:
+        """Where fresh values are."""
+        return Window(self.region.size_bytes, self.parts)
+
+    @property
+    def perturbed_bytes(self) -> int:
+        """How many bytes may change, at most."""
+        return self.window.chunk_bytes if self.is_fresh else self.region.size_bytes
+
     def describe(self) -> list[object]:
         """Return all that the perturbed state depends on besides the capture, as plain JSON."""
         elements = [[part.start, part.end, part.element_type] for part in self.parts]
@@ -221,34 +232,34 @@ def perturb_freshly(
     region = first.region
     if region.pre is None:
         raise ValueError("the region has no pre-state")
-    is_output = bool(region.written)
+    is_output, window = bool(region.written), first.window
     values = FreshValues(
-        store.read_memory(region.pre.digest),
-        _guess_types(store, first) if is_output else first.parts,
+        window.read(store, region.pre),
+        _guess_types(store, first) if is_output else window.inner_parts,
         FRESH[first.perturbation],
         ranges,
         first.seed ^ region.base_address,
         is_output=is_output,
-        known=None if first.all_fresh is None else store.read_memory(first.all_fresh.digest),
+        known=None if first.all_fresh is None else window.read(store, first.all_fresh),
     )
-    return [MemoryRef.to(transaction.put_memory(values.make(trial.variety))) for trial in trials]
+    return [window.put(store, transaction, region.pre, values.make(trial.variety)) for trial in trials]
 
 
 def _guess_types(store: Store, trial: Trial) -> tuple[Span, ...]:
-    """Return the parts of an output; what the captured kernel wrote tells types that nobody knows.
+    """Return the parts of an output, as they lie in the trial's window.
 
-    Zeros that were there before tell nothing.
+    What the captured kernel wrote tells types that nobody knows; zeros that were there before tell nothing.
     """
-    after = trial.region.post
-    if after is None or all(part.element_type in FLOAT_TYPES for part in trial.parts):
-        return trial.parts
-    content = store.read_memory(after.digest)
+    after, parts = trial.region.post, trial.window.inner_parts
+    if after is None or all(part.element_type in FLOAT_TYPES for part in parts):
+        return parts
+    content = trial.window.read(store, after)
     is_any = trial.perturbation is Perturbation.FRESH_ANY
     return tuple(
         replace(part, element_type=find_type(part.element_type, content[part.start : part.end]))
         if is_any or part.element_type is None
         else part
-        for part in trial.parts
+        for part in parts
     )
 
 

@@ -129,7 +129,7 @@ def test_where_no_fresh_values_are_borne_none_are_tried_again(monkeypatch):
         sought.append(self)
 
     monkeypatch.setattr(FreshInputs, "_find_baseline", seek)
-    fresh = FreshInputs(None, [], None, None, None, is_exact=True, seed=1)
+    fresh = FreshInputs(None, [], [], None, None, None, is_exact=True, seed=1)
     assert [fresh.find_baseline(), fresh.find_baseline(), fresh.guess_start()] == [None, None, None]
     assert sought == [fresh]
 

@@ -11,6 +11,7 @@ from made_up_replays import BASE, COUNT, VARIANT, Bench, double, fill
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Coverage
+from kerncap_stages.validate.arguments import CHUNK_BYTES
 from kerncap_stages.validate.explorer import Limits
 from kerncap_stages.validate.perturb.patterns import choose_samples
 from kerncap_stages.validate.perturb.states import perturb
@@ -138,10 +139,11 @@ class LargeInput(Bench):
     """An argument leads to an input that is larger than the output, which holds its sum."""
 
     INPUT = BASE + 0x100000
+    ELEMENTS = 2 * COUNT
 
     def _capture(self, before):
         capture = super()._capture(before)
-        values = np.arange(2 * COUNT, dtype=np.float32)
+        values = np.arange(self.ELEMENTS, dtype=np.float32)
         read = capture.regions[0].model_copy(
             update={"base_address": self.INPUT, "size_bytes": values.nbytes, "pre": self._put(values)}
         )
@@ -161,8 +163,11 @@ class LargeInput(Bench):
         output = run.outputs[BASE]
         if variant is None:
             values = self.store.read_memory(states[self.INPUT].digest).view(np.float32)
-            output = self._put(np.full(COUNT, values.sum(), np.float32))
+            output = self._put(np.full(COUNT, self.sum(values), np.float32))
         return replace(run, outputs={**run.outputs, BASE: output, self.INPUT: states[self.INPUT]})
+
+    def sum(self, values):
+        return values.sum()
 
 
 def give_captured_sum(values):
@@ -180,6 +185,46 @@ def test_an_input_gets_fresh_values_before_the_output_does(store, fits, passes):
         each for each in verdict.reasons if each.startswith("too large for fresh values (512 B): weights")
     ]
     assert bool(told) is passes
+
+
+class InputOfFourChunks(LargeInput):
+    ELEMENTS = 4 * CHUNK_BYTES // 4
+
+
+class InputThatIsHardlyRead(InputOfFourChunks):
+    def sum(self, values):
+        return values[-3:].sum()
+
+
+def know_result(bench):
+    """Return what writes the result for the captured input."""
+    result = bench.sum(bench, np.arange(bench.ELEMENTS, dtype=np.float32))
+    return lambda values: values.fill(result)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_an_input_that_is_too_large_parts_get_fresh_values(store, seed):
+    knows = know_result(InputOfFourChunks)
+    bench = InputOfFourChunks(store, knows, knows)
+    verdict = bench.judge(seed=seed, limits=Limits(fresh_bytes=2 * CHUNK_BYTES))
+    assert not verdict.passed
+    assert not verdict.inputs_kept
+    bench.run = lambda start, _, repeats=None: InputOfFourChunks.run(bench, start, None, repeats)
+    verdict = bench.judge(seed=seed, limits=Limits(fresh_bytes=2 * CHUNK_BYTES))
+    assert verdict.passed
+    assert not verdict.inputs_kept
+    (told,) = (each for each in verdict.reasons if "too large for fresh values everywhere (4.00 MiB)" in each)
+    assert "weights (float const*); of that, 1.00 MiB have them" in told
+
+
+def test_parts_that_the_kernel_does_not_read_are_told(store):
+    """Such a PASS is not full: the variant knows the result for the captured input."""
+    knows = know_result(InputThatIsHardlyRead)
+    bench = InputThatIsHardlyRead(store, knows, knows)
+    verdict = bench.judge(seed=1, limits=Limits(fresh_bytes=2 * CHUNK_BYTES))
+    assert verdict.passed
+    assert verdict.inputs_kept
+    assert any("the kernel may not read these parts" in each for each in verdict.reasons), verdict.reasons
 
 
 def test_memory_that_is_changed_in_place_and_too_large_is_named(store):

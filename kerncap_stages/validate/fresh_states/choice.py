@@ -1,0 +1,63 @@
+"""Chooses the inputs that get fresh values: all of those that fit, and parts of larger ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kerncap_stages.validate.arguments import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kerncap_stages.manifests.memory import Region
+
+# If inputs that the dispatch did not change do not fit, this share of the limit is left for parts of them.
+_SHARE_OF_PARTS = 4
+
+
+@dataclass(frozen=True)
+class InputChoice:
+    """The inputs that get fresh values, everywhere or in parts, and those that keep the captured ones."""
+
+    fresh: list[Region]
+    kept: list[Region] = field(default_factory=list)
+    in_parts: Mapping[int, int] = field(default_factory=dict)  # bytes that are fresh, by base address
+
+    @property
+    def fresh_bytes(self) -> int:
+        """How many bytes get fresh values at most."""
+        return sum(self.in_parts.get(each.base_address, each.size_bytes) for each in self.fresh)
+
+
+def choose_inputs(regions: Sequence[Region], limit_bytes: int) -> InputChoice:
+    """Choose the inputs that get fresh values, of ``limit_bytes`` together.
+
+    Those that the dispatch did not change come first. Each one that does not fit gets fresh values in an
+    equal share of what is left, in whole chunks; it is kept if that is less than a chunk.
+    """
+    order = sorted(regions, key=lambda each: bool(each.written_size_bytes))
+    reserve_bytes = limit_bytes // _SHARE_OF_PARTS
+    whole, left = _find_fitting(order, limit_bytes)
+    has_large_read = any(not each.written_size_bytes and each.base_address not in whole for each in order)
+    if has_large_read and reserve_bytes >= CHUNK_BYTES:
+        whole, left = _find_fitting(order, limit_bytes - reserve_bytes)
+        left += reserve_bytes
+    large = [each for each in order if each.base_address not in whole][: left // CHUNK_BYTES]
+    in_parts = {each.base_address: left // len(large) // CHUNK_BYTES * CHUNK_BYTES for each in large}
+    chosen = whole | in_parts.keys()
+    return InputChoice(
+        [each for each in regions if each.base_address in chosen],
+        [each for each in regions if each.base_address not in chosen],
+        in_parts,
+    )
+
+
+def _find_fitting(regions: Sequence[Region], limit_bytes: int) -> tuple[set[int], int]:
+    """Return the base addresses of the regions that fit, in this order, and the bytes that are left."""
+    chosen: set[int] = set()
+    for region in regions:
+        if region.size_bytes <= limit_bytes:
+            limit_bytes -= region.size_bytes
+            chosen.add(region.base_address)
+    return chosen, limit_bytes

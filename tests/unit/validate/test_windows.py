@@ -1,0 +1,91 @@
+"""Parts of memory that is too large to get fresh values everywhere."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.validate.arguments import CHUNK_BYTES, Span, Window, choose_window
+from kerncap_stages.validate.fresh_states import choose_inputs
+
+SIZE = 40 * CHUNK_BYTES + 12
+SECOND = 17 * CHUNK_BYTES + 20  # where the second pointer leads, in the middle of an aligned element
+PARTS = (Span(0, SECOND, "fp64", "x"), Span(SECOND, SIZE, "fp32", "y"))
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 8])
+def test_a_window_has_the_first_chunk_of_each_part_and_others_from_the_seed(chunks):
+    found = choose_window(PARTS, chunks * CHUNK_BYTES, seed=3)
+    window = Window(SIZE, found)
+    assert window.chunk_bytes == chunks * CHUNK_BYTES
+    assert found[0].start == 0
+    assert any(part.start == SECOND for part in found) is (chunks > 1)
+    assert found == choose_window(PARTS, chunks * CHUNK_BYTES, seed=3)
+    others = {choose_window(PARTS, chunks * CHUNK_BYTES, seed) for seed in range(8)}
+    assert len(others) == 8 if chunks > 2 else len(others) == 1
+
+
+def test_a_window_begins_with_whole_elements_of_its_part():
+    found = choose_window(PARTS, 8 * CHUNK_BYTES, seed=3)
+    assert all(low.end <= high.start for low, high in pairwise(found))
+    of_second = [part for part in found if part.label == "y"]
+    assert len(of_second) > 1
+    assert all((part.start - SECOND) % 16 == 0 and part.end <= SIZE for part in of_second)
+    assert {part.element_type for part in of_second} == {"fp32"}
+
+
+def test_only_the_chunks_of_a_window_are_read_and_replaced(store):
+    content = np.random.default_rng(1).integers(0, 256, SIZE, np.uint8)
+    with store.begin_transaction() as transaction:
+        memory = MemoryRef.to(transaction.put_memory(content))
+        transaction.publish_objects()
+    for window in (Window(SIZE, choose_window(PARTS, 8 * CHUNK_BYTES, seed=3)), Window(SIZE, PARTS)):
+        read = window.read(store, memory).copy()
+        assert read.size == window.chunk_bytes
+        expected = content.copy()
+        for part, inner in zip(window.parts, window.inner_parts, strict=True):
+            assert (read[inner.start : inner.end] == content[part.start : part.end]).all()
+            read[inner.start : inner.end] ^= 1
+            expected[part.start : part.end] ^= 1
+        with store.begin_transaction() as transaction:
+            made = window.put(store, transaction, memory, read)
+            transaction.publish_objects()
+        assert (store.read_memory(made.digest) == expected).all()
+
+
+def make_regions(*sizes):
+    """Regions of (chunks, whether the dispatch changed it)."""
+    return [
+        SimpleNamespace(
+            base_address=i + 1,
+            size_bytes=chunks * CHUNK_BYTES,
+            written_size_bytes=4 if is_written else 0,
+        )
+        for i, (chunks, is_written) in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "whole", "in_parts"),
+    [
+        ([(10, False), (40, True)], [1, 2], {}),
+        ([(60, False), (70, True)], [1], {2: 4}),
+        ([(10, True), (50, False), (100, False)], [1], {2: 27, 3: 27}),
+        ([(10, False), (1, True), (300, False), (300, False)], [1, 2], {3: 26, 4: 26}),
+        ([(64, False), (70, True)], [1], {}),
+    ],
+)
+def test_inputs_that_do_not_fit_share_what_is_left(sizes, whole, in_parts):
+    regions = make_regions(*sizes)
+    choice = choose_inputs(regions, 64 * CHUNK_BYTES)
+    assert choice.in_parts == {base: chunks * CHUNK_BYTES for base, chunks in in_parts.items()}
+    fresh = [each.base_address for each in choice.fresh]
+    assert [base for base in fresh if base not in in_parts] == whole
+    assert sorted(fresh + [each.base_address for each in choice.kept]) == sorted(
+        each.base_address for each in regions
+    )
+    assert choice.fresh_bytes <= 64 * CHUNK_BYTES
