@@ -38,6 +38,7 @@ from kerncap_stages.validate.judgement import (
     are_too_large,
     explain_kept,
     explain_not_fresh,
+    explain_seed,
     explain_unreached,
     find_kept,
     judge_precision,
@@ -274,9 +275,7 @@ class Judge:
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:
             judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement
-        if not judgement.passed:
-            judgement = judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
-        return judgement
+        return judgement if judgement.passed else judgement.note(explain_seed(self._seed))
 
     def _judge_unreached(self, judgement: Judgement, variant: Path, regions: Sequence[Region]) -> Judgement:
         """Judge a variant from a state in which memory that no known pointer leads to is perturbed.

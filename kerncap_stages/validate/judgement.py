@@ -216,6 +216,14 @@ def explain_not_fresh(inputs: InputChoice, find_parts: Callable[[Region], Sequen
         )
 
 
+def explain_seed(seed: int) -> str:
+    """Tell how to judge from the same fresh values again, and how without any."""
+    return (
+        f"its inputs had fresh values: `--seed {seed}` repeats them; `--captured-values` leaves them out, if "
+        "the program never gives its kernel such inputs"
+    )
+
+
 def are_too_large(inputs: InputChoice) -> bool:
     """Whether there are inputs that the dispatch did not change, and all of them keep captured values."""
     return all(each.written_size_bytes for each in inputs.fresh) and not all(
