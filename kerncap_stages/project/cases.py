@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kerncap_stages.code.element_types import count_lanes, find_element_type
+from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.manifests import open_view
 from kerncap_stages.text.formats import format_shape
@@ -19,7 +22,17 @@ if TYPE_CHECKING:
 
 _SCALAR_BYTES = 8
 _MOST_SCALARS = 4  # in the title of a case
-_LARGE = 1 << 24  # from here on a number is probably a float or an address
+_LARGE = 1 << 24  # from here on a number of unknown type is probably a float or an address
+# For the module struct, and to show a number.
+_FORMS = {
+    "fp16": ("e", ".7g"),
+    "fp32": ("f", ".7g"),
+    "fp64": ("d", ".15g"),
+    "int8": ("b", "d"),
+    "int16": ("h", "d"),
+    "int32": ("i", "d"),
+    "int64": ("q", "d"),
+}
 
 
 @dataclass(frozen=True)
@@ -123,7 +136,7 @@ def compare_counts(calls: Sequence[int | None], counts: Sequence[tuple[int, int]
     return sum(weight * after for weight, (after, _) in pairs) / captured if captured else None
 
 
-def _read_case(store: Store, capture: Digest) -> tuple[Case, dict[str, int]]:
+def _read_case(store: Store, capture: Digest) -> tuple[Case, dict[str, str]]:
     """Return a case, and its scalar arguments by their names, for people."""
     with open_view(store, capture) as made:
         shape = _shape_of(made.launch)
@@ -137,22 +150,24 @@ def _read_case(store: Store, capture: Digest) -> tuple[Case, dict[str, int]]:
         return case, _read_scalars(made)
 
 
-def _read_scalars(capture: View) -> dict[str, int]:
+def _read_scalars(capture: View) -> dict[str, str]:
     """Return the scalar arguments by their names, without addresses: a cubin calls pointers values, too."""
     kernarg = bytes.fromhex(capture.kernarg)
+    types = parse_kernel_name(capture.kernel.demangled_name).parameters
     scalars = {}
     for number, slot in enumerate(capture.kernel.slots):
         if slot.value_kind == "by_value" and slot.size_bytes <= _SCALAR_BYTES:
             name = getattr(slot, "name", None) or f"argument {number}"
             begin = slot.offset_bytes
-            value = int.from_bytes(kernarg[begin : begin + slot.size_bytes], "little")
+            content = kernarg[begin : begin + slot.size_bytes]
+            value = int.from_bytes(content, "little")
             if not any(0 <= value - region.base_address < region.size_bytes for region in capture.regions):
-                scalars[name] = value
+                scalars[name] = _format_scalar(content, types[number] if number < len(types) else "")
     return scalars
 
 
 def _tell_apart(
-    cases: Sequence[Case], scalars: Sequence[dict[str, int]], captures: Sequence[tuple[Store, Digest]]
+    cases: Sequence[Case], scalars: Sequence[dict[str, str]], captures: Sequence[tuple[Store, Digest]]
 ) -> Iterator[Case]:
     """Where cases of one kernel have one launch shape, name what differs: scalar arguments, else captures."""
     for case, own, (_, capture) in zip(cases, scalars, captures, strict=True):
@@ -162,13 +177,19 @@ def _tell_apart(
             if (other.kernel, other.launch) == (case.kernel, case.launch)
         ]
         names = [name for name in own if any(values.get(name) != own[name] for values in alike)]
-        told = [f"{name} = {_format_scalar(own[name])}" for name in names]
+        told = [f"{name} = {own[name]}" for name in names]
         if alike.count(own) > 1 or not 0 < len(names) <= _MOST_SCALARS:
             told = [f"capture {capture.short}"]
         yield case if len(alike) == 1 else replace(case, launch=", ".join([case.launch, *told]))
 
 
-def _format_scalar(value: int) -> str:
+def _format_scalar(content: bytes, type_text: str) -> str:
+    """Show a scalar's bytes, little-endian. ``type_text``: its type in C++; empty if it is not known."""
+    kind = find_element_type(type_text) if count_lanes(type_text) == 1 else None
+    code, form = _FORMS.get(kind or "", ("", ""))
+    if code and struct.calcsize(code) == len(content):
+        return f"{struct.unpack(f'<{code}', content)[0]:{form}}"
+    value = int.from_bytes(content, "little")
     return f"{value:#x}" if value >= _LARGE else str(value)
 
 
