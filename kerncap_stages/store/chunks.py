@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 CAPTURE_AGAIN = "it cannot be repaired: capture the kernel again"
+_MOST_KEPT_BYTES = 8 << 20  # a few chunks
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,29 @@ class ChunkList:
     def measure(self, index: int) -> int:
         """Return the size of a chunk in bytes; the last may be shorter than the others."""
         return min(self.chunk_size_bytes, self.size_bytes - index * self.chunk_size_bytes)
+
+
+class RecentObjects:
+    """Reads objects of a store, and keeps those that were read last: several looks at a state need the same.
+
+    For one thread.
+    """
+
+    def __init__(self, store: ReadsObjects) -> None:
+        self._store = store
+        self._kept: dict[Digest, bytes] = {}  # the one that was used last at the end
+        self._size_bytes = 0
+
+    def get(self, digest: Digest, *, verify: bool = True) -> bytes:
+        """Return an object like ``Store.get``."""
+        found = self._kept.pop(digest, None)
+        if found is None:
+            found = self._store.get(digest, verify=verify)
+            self._size_bytes += len(found)
+        self._kept[digest] = found
+        while self._size_bytes > _MOST_KEPT_BYTES:
+            self._size_bytes -= len(self._kept.pop(next(iter(self._kept))))
+        return found
 
 
 def read_chunk_list(store: ReadsObjects, reference: MemoryRef) -> ChunkList:

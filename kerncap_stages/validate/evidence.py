@@ -189,7 +189,7 @@ class Comparison:
 
     def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
         kind, window = part.element_type or "bytes", (part.start, part.end)
-        found = compare_states(self._store, states, kind, bounds, window)
+        found = compare_states(self._explorer.objects, states, kind, bounds, window)
         if found.stray_bytes:
             # These are stray writes, unless the captured kernel wrote there, too, the value that was there
             # before. Its replay from a perturbed state, the witness, shows that.
@@ -198,7 +198,7 @@ class Comparison:
             rounding = part.element_type is not None and not bounds.is_exact
             if witness is not None or rounding:
                 known = replace(states, witness=witness)
-                found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
+                found = compare_states(self._explorer.objects, known, kind, bounds, window, rounding=rounding)
         return found
 
     def _find_small(

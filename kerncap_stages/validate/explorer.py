@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
+from kerncap_stages.store.chunks import RecentObjects
 from kerncap_stages.validate.arguments import choose_window
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
@@ -76,6 +77,7 @@ class Explorer:
         seed: of fresh values; None: there are none. source: tells types of module variables.
         """
         self._store = store
+        self.objects = RecentObjects(store)  # for those who compare states
         self._capture = capture
         self._settings = settings
         self._baselines = baselines

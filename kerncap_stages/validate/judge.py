@@ -114,7 +114,7 @@ class Judge:
         self._comparison = OwnComparison(store, capture, self._explorer, arguments)
         order = self._seed if capture.device.software else None
         self._own = OwnDifferences(store, capture, baselines, replays, order)
-        self._unexpected = UnexpectedWrites(store, capture, arguments, replays, baselines)
+        self._unexpected = UnexpectedWrites(self._explorer.objects, capture, arguments, replays, baselines)
         self._precision = Precision(store, capture, source, arguments, settings)
 
     def find_fresh_values(self) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests import ReadsObjects
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
     from kerncap_stages.validate.judgement import Judgement
     from kerncap_stages.validate.perturb.start import Start
@@ -60,17 +60,17 @@ class UnexpectedWrites:
 
     def __init__(
         self,
-        store: Store,
+        objects: ReadsObjects,
         capture: Capture,
         arguments: Sequence[Pointer],
         replays: Speculation,
         baselines: Baselines,
     ) -> None:
-        """``arguments``: those that are pointers; a part begins where one of them leads to.
+        """``objects``: the store's. ``arguments``: those that are pointers; a part begins where one leads to.
 
         baselines: replays of the captured kernel, by which it is known where it writes.
         """
-        self._store = store
+        self._objects = objects
         self._replays = replays
         # A GPU does not tell what a kernel writes: docs/edit-loop.md says so, not each verdict.
         self._is_recorded = capture.device.software
@@ -89,7 +89,7 @@ class UnexpectedWrites:
         parts = [(base + begin, base + end) for base, begin, end in self._parts]
         replays.watch_writes(parts)
         self._is_guarded = capture.has_post and (not self._is_recorded or COUNTS in os.environ)
-        self._guarded = GuardedWrites(store, capture, parts, self._labels, replays, baselines)
+        self._guarded = GuardedWrites(objects, capture, parts, self._labels, replays, baselines)
         self._to_judge: list[tuple[Start, GuardedRuns | None, Mapping[int, MemoryRef]]] = []
 
     @property
@@ -161,7 +161,7 @@ class UnexpectedWrites:
             base, begin, end = self._parts[part]
             if base not in ranges:
                 after = outputs.get(base, before[base])
-                ranges[base] = find_written_ranges(self._store, before[base], after).ranges
+                ranges[base] = find_written_ranges(self._objects, before[base], after).ranges
             if any(at < end and begin < at + length for at, length in ranges[base]):
                 yield part
 
@@ -193,7 +193,7 @@ class GuardedWrites:
 
     def __init__(
         self,
-        store: Store,
+        objects: ReadsObjects,
         capture: Capture,
         parts: Sequence[tuple[int, int]],
         labels: Sequence[str],
@@ -201,7 +201,7 @@ class GuardedWrites:
         baselines: Baselines,
     ) -> None:
         """``parts``: of the captured data, as first addresses and those behind the ends, with their names."""
-        self._store = store
+        self._objects = objects
         self._parts = parts
         self._labels = labels
         self._replays = replays
@@ -298,7 +298,7 @@ class GuardedWrites:
             (base + offset, base + offset + size)
             for base, before, after in dict.fromkeys(pairs)
             if before is not None and before != after
-            for offset, size in find_written_ranges(self._store, before, after).ranges
+            for offset, size in find_written_ranges(self._objects, before, after).ranges
             if not any(low <= base + offset and base + offset + size <= high for low, high in known)
         ]
 

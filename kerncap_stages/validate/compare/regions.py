@@ -120,13 +120,13 @@ def compare_states(
             )
         if typed in INTEGER_TYPES and not differs.any():
             # The usual case for a right variant; skipping the rest makes it fast.
-            written_bytes += int(written.sum())
-            parts.append(Difference(elements=int(in_element.sum()) // size))
+            written_bytes += int(np.count_nonzero(written))
+            parts.append(Difference(elements=int(np.count_nonzero(in_element)) // size))
             continue
         outside = differs & ~in_element
-        written_bytes += int(written.sum())
-        differing_bytes += int((differs & in_element).sum())
-        stray_bytes += int(outside.sum())
+        written_bytes += int(np.count_nonzero(written))
+        differing_bytes += int(np.count_nonzero(differs & in_element))
+        stray_bytes += int(np.count_nonzero(outside))
         if len(stray) < _MAX_STRAY_RANGES:
             stray += [(start + first, length) for first, length in _find_ranges(outside)]
         parts.append(_compare_written(actual, expected, in_element, typed, exact, start))
@@ -212,8 +212,9 @@ def _widen(mask: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
     if size == 1:
         return mask
     whole = mask.size // size * size
-    elements = mask[:whole].reshape(-1, size).any(axis=1)
-    return np.concatenate((np.repeat(elements, size), mask[whole:]))
+    elements = mask[:whole].view(f"u{size}")
+    all_marked = elements.dtype.type(int.from_bytes(b"\1" * size))
+    return np.concatenate((((elements != 0) * all_marked).view(np.bool_), mask[whole:]))
 
 
 def _compare_written(

@@ -37,11 +37,13 @@ class AddressRanges:
 
     def find_addresses(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Return the indices of the words that hold an address in any range, ascending."""
-        found = [
-            start + np.flatnonzero(self.find_ranges(words[start : start + _SLAB_WORDS]) >= 0)
-            for start in range(0, words.size, _SLAB_WORDS)
-        ]
-        return np.concatenate([np.empty(0, np.int64), *found])
+        found = [np.empty(0, np.int64)]
+        for start in range(0, words.size if len(self._starts) else 0, _SLAB_WORDS):
+            slab = words[start : start + _SLAB_WORDS]
+            # Few words lie between the first range and the last one: only these are searched for.
+            near = np.flatnonzero(slab - self._starts[0] < self._ends[-1] - self._starts[0])
+            found.append(start + near[self.find_ranges(slab[near]) >= 0])
+        return np.concatenate(found)
 
 
 def find_null_words(words: npt.NDArray[np.uint64], addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

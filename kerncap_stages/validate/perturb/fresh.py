@@ -113,18 +113,18 @@ class FreshValues:
         so zeros there are old values. known: uint8[size_bytes], what ``make`` returned for ``Variety.ALL``;
         the other states begin with that.
         """
-        self._captured = captured
+        self.captured = captured
         self._parts = parts
         self._freshness = freshness
         self._seed = seed
         self._is_output = is_output
-        self._known = known
+        self.known = known
         self._kept = find_kept_words(captured, ranges)
         self._types: dict[tuple[Span, bool], str | None] = {}
 
     def make(self, variety: Variety) -> Bytes:
         """Return the region with fresh values: uint8[size_bytes]."""
-        content = self._captured.copy()
+        content = self.captured.copy()
         for part in self._parts:
             self._freshen(content, part, variety)
         return content
@@ -132,7 +132,7 @@ class FreshValues:
     def _find_type(self, part: Span, *, guesses: bool) -> str | None:
         """Return the type of a part's elements. ``guesses``: tell a type that nobody knows by the values."""
         if (part, guesses) not in self._types:
-            kind, content = part.element_type, self._captured[part.start : part.end]
+            kind, content = part.element_type, self.captured[part.start : part.end]
             if guesses:
                 kind = find_type(kind, content)
             if self._freshness is Freshness.ANY:
@@ -151,7 +151,7 @@ class FreshValues:
         end = part.start + (min(part.end, content.size) - part.start) // size * size
         is_empty = kind in _FLOATS and _has_no_numbers(content[part.start : end].view(word), kind)
         fills = self._is_output if variety is Variety.ZEROS else is_any or changes_signs
-        known = self._known
+        known = self.known
         if (kind != part.element_type and not is_any) or (is_empty and fills != is_any):
             known = None  # ALL took the part for another type, or left its zeros
         make: Callable[..., Words] = _make_floats if is_empty and fills else _freshen_elements

@@ -6,11 +6,16 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
 
 # Each works on arrays of a slab's size: more would need much memory, and be no faster.
 _MOST_THREADS = 8
+_COMPARED_BYTES = 1 << 16  # at a time
 
 
 def for_each_slab(work: Callable[[int, int], None], start: int, end: int, slab_bytes: int) -> None:
@@ -27,3 +32,18 @@ def for_each_slab(work: Callable[[int, int], None], start: int, end: int, slab_b
     with ThreadPoolExecutor(threads) as pool:
         for done in [pool.submit(work, low, min(low + slab_bytes, end)) for low in lows]:
             done.result()
+
+
+def are_same(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> bool:
+    """Whether two arrays of one size hold the same bytes. It ends at the first slab that differs."""
+    end = left.size // 8 * 8
+    words = zip(*(_cut_words(each[:end]) for each in (left, right)), strict=True)
+    return all(np.array_equal(*pair) for pair in words) and np.array_equal(left[end:], right[end:])
+
+
+def _cut_words(content: npt.NDArray[np.uint8]) -> Iterator[npt.NDArray[np.uint64]]:
+    """Yield the words of whole slabs: uint64[n]."""
+    return (
+        content[low : low + _COMPARED_BYTES].view(np.uint64)
+        for low in range(0, content.size, _COMPARED_BYTES)
+    )

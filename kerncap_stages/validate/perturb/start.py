@@ -11,10 +11,11 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.validate.perturb.address_ranges import find_captured_ranges
-from kerncap_stages.validate.perturb.states import name_fresh_values, perturb, perturb_freshly
+from kerncap_stages.validate.perturb.fresh import Variety
+from kerncap_stages.validate.perturb.states import Perturbation, perturb, perturb_freshly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     import numpy as np
     import numpy.typing as npt
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import ModuleVariable, Region
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.perturb.address_ranges import AddressRanges
-    from kerncap_stages.validate.perturb.fresh import Variety
-    from kerncap_stages.validate.perturb.states import Trial
+    from kerncap_stages.validate.perturb.states import MadeValues, Trial
 
 
 # One thread writes what differs, and reads all of it after the run.
@@ -34,19 +34,37 @@ MAX_CHANGED_BYTES = 64 << 20
 _MAX_REGIONS = 1000
 _MAX_BYTES = 2 << 30
 _MAX_SOFTWARE_BYTES = 256 << 20
+_NAMES = {
+    Variety.ALL: "{}",
+    Variety.FEW: "{} in few elements",
+    Variety.FEW_OTHERS: "{} in few other elements",
+    Variety.SIGNS: "the captured values with other signs",
+    Variety.MIRRORED: "{} with other signs",
+    Variety.ZEROS: "{} with more zeros",
+    Variety.LONE: "the captured values with other numbers that stand alone, or other addresses",
+}
 
 
 class Start:
     """The start of a replay. Perturbed regions are made when a caller first needs them, in any thread."""
 
     def __init__(
-        self, store: Store, captured: Capture, *trials: Trial, known: Mapping[int, MemoryRef] | None = None
+        self,
+        store: Store,
+        captured: Capture,
+        *trials: Trial,
+        known: Mapping[int, MemoryRef] | None = None,
+        values: MadeValues | None = None,
     ) -> None:
-        """``known``: perturbed pre-states that an earlier validation kept, by base address."""
+        """``known``: perturbed pre-states that an earlier validation kept, by base address.
+
+        values: gets fresh values that are made.
+        """
         self.trials = trials
         self._store = store
         self._captured = captured
         self._known = known or {}
+        self._values = values
         self._lock = Lock()
 
     @property
@@ -108,7 +126,7 @@ class Start:
         variables = (
             find_variable_ranges(self._store, self._captured, trial.region) if trial.of_variables else ()
         )
-        return perturb(self._store, transaction, trial, variables, self._ranges)
+        return perturb(self._store, transaction, trial, variables, self._ranges, self._values)
 
     @cached_property
     def _ranges(self) -> AddressRanges:
@@ -149,16 +167,18 @@ class Start:
             return {base: self._made[1][base] for base in bases}
 
 
-def make_fresh_starts(store: Store, captured: Capture, choices: Sequence[Sequence[Trial]]) -> list[Start]:
+def make_fresh_starts(
+    store: Store, captured: Capture, choices: Sequence[Sequence[Trial]], values: MadeValues | None = None
+) -> list[Start]:
     """Return the starts of which each has these trials, which differ in their variety alone.
 
-    Each region is read once, and all states become durable together.
+    Each region is read once, unless ``values`` has it, and all states become durable together.
     """
     ranges = find_captured_ranges(captured)
     known: list[dict[int, MemoryRef]] = [{} for _ in choices]
     with store.begin_transaction() as transaction:
         for trials in zip(*choices, strict=True):
-            made = perturb_freshly(store, transaction, trials, ranges)
+            made = perturb_freshly(store, transaction, trials, ranges, values)
             for states, state in zip(known, made, strict=True):
                 states[trials[0].region.base_address] = state
         transaction.publish_objects()
@@ -253,3 +273,11 @@ def replace_variables(
         for around, pre in made:
             capture = replace_pre_state(capture, around, pre)
     return capture
+
+
+def name_fresh_values(kinds: Set[Perturbation], variety: Variety) -> str:
+    """Name the fresh values of a state for people. ``kinds``: those of its inputs."""
+    values = "fresh values"
+    if kinds <= {Perturbation.FRESH_NEAR, Perturbation.FRESH_FLOATS}:
+        values = "near values" if Perturbation.FRESH_NEAR in kinds else "fresh floats"
+    return _NAMES[variety].format(values)

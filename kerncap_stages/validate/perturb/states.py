@@ -29,10 +29,10 @@ from kerncap_stages.validate.perturb.patterns import (
     flip,
     make_pattern,
 )
-from kerncap_stages.validate.perturb.slabs import for_each_slab
+from kerncap_stages.validate.perturb.slabs import are_same, for_each_slab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence, Set
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 # Perturbing a region takes as long as capturing it again. In larger regions only samples are perturbed, and
 # bytes that the kernel is known to write.
 MAX_BYTES = 1 << 30
+_MOST_KEPT_BYTES = 32 << 20  # of regions whose fresh values are kept; these take twice as much
 _SLAB_BYTES = 1 << 20  # of a pattern that is made once and used again; a multiple of the size of every unit
 
 
@@ -99,24 +100,6 @@ FRESH = {
     Perturbation.FRESH_NEAR: Freshness.NEAR,
     Perturbation.FRESH_FLOATS: Freshness.FLOATS,
 }
-
-_NAMES = {
-    Variety.ALL: "{}",
-    Variety.FEW: "{} in few elements",
-    Variety.FEW_OTHERS: "{} in few other elements",
-    Variety.SIGNS: "the captured values with other signs",
-    Variety.MIRRORED: "{} with other signs",
-    Variety.ZEROS: "{} with more zeros",
-    Variety.LONE: "the captured values with other numbers that stand alone, or other addresses",
-}
-
-
-def name_fresh_values(kinds: Set[Perturbation], variety: Variety) -> str:
-    """Name the fresh values of a state for people. ``kinds``: those of its inputs."""
-    values = "fresh values"
-    if kinds <= {Perturbation.FRESH_NEAR, Perturbation.FRESH_FLOATS}:
-        values = "near values" if Perturbation.FRESH_NEAR in kinds else "fresh floats"
-    return _NAMES[variety].format(values)
 
 
 @dataclass(frozen=True)
@@ -172,23 +155,50 @@ class Trial:
         return [self.region.base_address, self.perturbation, elements, [unit.hex() for unit in self.units]]
 
 
+class MadeValues:
+    """Fresh values of regions, from ``Variety.ALL`` until the other states of the seed are made of them."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], FreshValues] = {}
+        self._size_bytes = 0
+
+    def keep(self, trial: Trial, made: MemoryRef, values: FreshValues) -> None:
+        """Keep the values of a region, of which ``made`` is the state of ``Variety.ALL``."""
+        if self._size_bytes + trial.perturbed_bytes <= _MOST_KEPT_BYTES:
+            self._size_bytes += trial.perturbed_bytes
+            self._made[_name_values(trial, made)] = values
+
+    def take(self, trial: Trial) -> FreshValues | None:
+        """Return the values from which this state is made, and forget them; None if they were not kept."""
+        if trial.all_fresh is None:
+            return None
+        found = self._made.pop(_name_values(trial, trial.all_fresh), None)
+        self._size_bytes -= 0 if found is None else trial.perturbed_bytes
+        return found
+
+
+def _name_values(trial: Trial, made: MemoryRef) -> tuple[object, ...]:
+    return trial.region.base_address, trial.perturbation, trial.parts, trial.seed, made
+
+
 def perturb(
     store: Store,
     transaction: Transaction,
     trial: Trial,
     variables: Sequence[tuple[int, int]] = (),
     ranges: AddressRanges | None = None,
+    made: MadeValues | None = None,
 ) -> MemoryRef:
     """Stage the perturbed pre-state of a region.
 
     variables: (offset, length) of each variable, for perturbations of variables. ranges: all captured memory,
-    to recognise addresses. Raises ValueError if the region has no pre-state.
+    to recognise addresses. made: gets fresh values. Raises ValueError if the region has no pre-state.
     """
     region, kind = trial.region, trial.perturbation
     if region.pre is None:
         raise ValueError("the region has no pre-state")
     if trial.is_fresh:
-        return perturb_freshly(store, transaction, [trial], ranges)[0]
+        return perturb_freshly(store, transaction, [trial], ranges, made)[0]
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))
     if kind in _OF_REGIONS:
@@ -222,27 +232,47 @@ def perturb(
 
 
 def perturb_freshly(
-    store: Store, transaction: Transaction, trials: Sequence[Trial], ranges: AddressRanges | None
+    store: Store,
+    transaction: Transaction,
+    trials: Sequence[Trial],
+    ranges: AddressRanges | None,
+    made: MadeValues | None = None,
 ) -> list[MemoryRef]:
     """Stage the pre-states of a region that these trials make: they differ in their variety alone.
 
-    ranges: as for ``perturb``.
+    ranges, made: as for ``perturb``.
     """
     first = trials[0]
     region = first.region
     if region.pre is None:
         raise ValueError("the region has no pre-state")
-    is_output, window = bool(region.written), first.window
-    values = FreshValues(
-        window.read(store, region.pre),
-        _guess_types(store, first) if is_output else window.inner_parts,
-        FRESH[first.perturbation],
-        ranges,
-        first.seed ^ region.base_address,
-        is_output=is_output,
-        known=None if first.all_fresh is None else window.read(store, first.all_fresh),
-    )
-    return [window.put(store, transaction, region.pre, values.make(trial.variety)) for trial in trials]
+    values = None if made is None else made.take(first)
+    window = first.window
+    if values is None:
+        is_output = bool(region.written)
+        values = FreshValues(
+            window.read(store, region.pre),
+            _guess_types(store, first) if is_output else window.inner_parts,
+            FRESH[first.perturbation],
+            ranges,
+            first.seed ^ region.base_address,
+            is_output=is_output,
+            known=None if first.all_fresh is None else window.read(store, first.all_fresh),
+        )
+    states = []
+    for trial in trials:
+        content = values.make(trial.variety)
+        # Without floats several states are the same. Comparing them takes less time than hashing.
+        if are_same(content, values.captured):
+            states.append(region.pre)
+        elif trial.all_fresh is not None and values.known is not None and are_same(content, values.known):
+            states.append(trial.all_fresh)
+        else:
+            states.append(window.put(store, transaction, region.pre, content))
+        if made is not None and trial.variety is Variety.ALL:
+            values.known = content
+            made.keep(trial, states[-1], values)
+    return states
 
 
 def _guess_types(store: Store, trial: Trial) -> tuple[Span, ...]:

@@ -13,6 +13,7 @@ from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Per
 from kerncap_stages.store.check import find_damaged, set_damaged_aside
 from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start, make_fresh_starts
+from kerncap_stages.validate.perturb.states import MadeValues
 from kerncap_stages.validate.replays.replayer import Run
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Baselines:
         self._scope = scope
         self._known = known
         self.kept: list[BaselineReplay] = []  # all replays that this validation used, in order
+        self._values = MadeValues()
         self._starts: dict[Digest, Start] = {}  # by key, those that are made once
 
     def run(self, number: int = 0) -> Run:
@@ -85,14 +87,14 @@ class Baselines:
             return self._starts[key]
         kept = self._known(key)
         known = None if kept is None else kept.pre_states
-        start = Start(self._store, self._capture, *trials, known=known)
+        start = Start(self._store, self._capture, *trials, known=known, values=self._values)
         if not start.is_fresh:
             self._starts[key] = start
         return start
 
     def start_freshly(self, choices: Sequence[Sequence[Trial]]) -> list[Start]:
         """Return the states of these choices of trials, which differ in their variety alone."""
-        return make_fresh_starts(self._store, self._capture, choices)
+        return make_fresh_starts(self._store, self._capture, choices, self._values)
 
     def run_from(self, *trials: Trial) -> BaselineRun:
         """Return the replay from the state in which these regions are perturbed."""

@@ -32,6 +32,13 @@ def test_words_are_found_at_their_places_in_memory_of_any_size():
     assert AddressRanges([(0x1000, 0x10)]).find_addresses(words).tolist() == places
 
 
+def test_words_before_between_and_behind_the_ranges_are_no_addresses():
+    ranges = AddressRanges([(0x3000, 0x100), (0x1000, 0x10)])
+    words = np.array([0, 0xFFF, 0x1000, 0x1010, 0x2FFF, 0x30FF, 0x3100, 2**63, 2**64 - 1], np.uint64)
+    assert ranges.find_addresses(words).tolist() == [2, 5]
+    assert AddressRanges([]).find_addresses(words).tolist() == []
+
+
 @pytest.mark.parametrize(
     ("addresses", "zeros"),
     [([1, 5, 13, 17], [9, 21]), ([1, 5, 8, 13], [2, 4, 9, 21]), ([1, 5], [2, 4, 9, 21]), ([], [2, 4, 9, 21])],

@@ -37,3 +37,21 @@ def test_an_index_that_differs_does_not():
     for index in (0, 8):
         other.view("<u4")[15] = index
         assert not differ_as_floats("fp32", one.view(np.uint8), other.view(np.uint8))
+
+
+def mix(plausible, others, size=200_000):
+    """Make words, of which so many have exponents in the middle, and the others have not; none is zero."""
+    words = np.full(size, others, np.uint32)
+    words[: round(plausible * size)] = 0x3F80_0001
+    return RNG.permutation(words).view(np.uint8)
+
+
+@pytest.mark.parametrize("others", [0x0000_0001, 0x7F80_0001, 0x8000_0001, (87 << 23) - 1, 168 << 23])
+def test_nine_tenths_of_the_numbers_decide_in_memory_of_any_size(others):
+    assert guess_float(mix(0.9, others)) == "fp32"
+    assert guess_float(mix(0.899, others)) is None
+
+
+@pytest.mark.parametrize("exponent", [87, 167])
+def test_the_outermost_usual_exponents_count(exponent):
+    assert guess_float(mix(0.0, exponent << 23 | 1)) == "fp32"

@@ -135,7 +135,7 @@ class Outputs:
         self.bench = Bench(store, lambda values: np.copyto(values, self.expected), before=before)
         whole = Span(0, self.expected.nbytes, None)
         trials = SimpleNamespace(find_parts=lambda _: [whole])
-        explorer = SimpleNamespace(trials=trials, find_witness=lambda _: None)
+        explorer = SimpleNamespace(trials=trials, objects=store, find_witness=lambda _: None)
         self.comparison = OwnComparison(store, self.bench.capture, explorer, [])
         capture = self.bench.capture
         start = SimpleNamespace(

@@ -6,6 +6,7 @@ import pytest
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import to_canonical
+from kerncap_stages.store import chunks
 from kerncap_stages.store.chunks import read_differing_chunks
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states, count_changed_bytes
@@ -118,6 +119,31 @@ def test_bounds_apply_to_whole_elements(objects):
     actual[5] = np.nextafter(np.float32(1.0), np.float32(2.0))  # the low byte differs
     assert not compare(objects, zeros(), expected, actual).passed
     assert compare(objects, zeros(), expected, actual, "fp32", Bounds(ulp=1)).passed
+
+
+@pytest.mark.parametrize(("kind", "size"), [("int8", 1), ("int16", 2), ("fp32", 4), ("fp64", 8)])
+def test_an_element_is_written_if_any_byte_of_it_is(objects, kind, size):
+    expected = np.zeros(48 + size - 1, np.uint8)  # bytes behind the last whole element are none
+    expected[[0, size + size // 2, 5 * size - 1]] = 1
+    result = compare(objects, np.zeros_like(expected), expected, expected, kind)
+    assert result.passed
+    assert (result.written_bytes, result.difference.elements) == (3, 3)
+
+
+def test_objects_that_were_read_last_are_read_once(objects, monkeypatch):
+    digests = [objects.put(bytes([number]) * 40) for number in range(3)]
+    read = []
+    monkeypatch.setattr(chunks, "_MOST_KEPT_BYTES", 80)
+
+    def get(digest, **_):
+        read.append(digest)
+        return objects[digest]
+
+    monkeypatch.setattr(objects, "get", get)
+    recent = chunks.RecentObjects(objects)
+    for number in (0, 1, 0, 2, 0, 1):
+        assert recent.get(digests[number]) == objects[digests[number]]
+    assert read == [digests[number] for number in (0, 1, 2, 1)]
 
 
 def test_shared_chunks_are_not_read(objects):

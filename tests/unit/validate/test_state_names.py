@@ -8,7 +8,8 @@ from made_up_replays import COUNT, Bench, double
 
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.perturb.fresh import Variety
-from kerncap_stages.validate.perturb.states import Perturbation, name_fresh_values
+from kerncap_stages.validate.perturb.start import name_fresh_values
+from kerncap_stages.validate.perturb.states import Perturbation
 
 START = np.random.default_rng(0).permutation(COUNT).astype(np.float32)
 
