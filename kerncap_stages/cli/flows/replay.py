@@ -146,7 +146,8 @@ def _explain_right(made: Replay, result: ReplayResult, known: Remembered | None)
     if made.variant is None or not any(result.variant_states) or result.wrong_runs is not None:
         return None
     if known is not None and known.made.tolerance is not None:
-        return f"within the bounds of verdict {known.digest.short}"
+        failed = "" if known.made.passed else ", which is FAIL"
+        return f"within the bounds of verdict {known.digest.short}{failed}"
     return "right as kc-validate compares"
 
 

@@ -53,6 +53,8 @@ def test_results_within_the_bounds_of_the_verdict_are_not_called_others(bench):
     assert f"within the bounds of verdict {verdict[:12]}, though {SAME}:" in said
     assert "NOT the same" not in said
     assert not FAILED.search(said)
+    (failed,), said = bench("in[i] < 0 ? 0 : in[i] * 0.50001f", "--rtol", 1e-3, "--seed", 1, code=1)
+    assert f"within the bounds of verdict {failed[:12]}, which is FAIL, though {SAME}:" in said
 
 
 def test_both_commands_name_the_code_object_that_they_chose(stages, bench):
