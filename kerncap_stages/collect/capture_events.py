@@ -30,6 +30,7 @@ class CaptureFailed:
     code: FailureCode | None = None
     error: Exception | None = None  # raised in this process, not reported by the capture library
     process_ended: bool = False
+    lost: bool = False  # the process closed its connection and went on
 
 
 @dataclass(frozen=True)

@@ -112,19 +112,18 @@ class CaptureSession:
         reason = f"{LOST if lost else 'the process ended'} in the middle of a capture"
         for builder in self._builders.values():
             if not self._keep_unended(builder, reason):
-                self._emit(CaptureFailed(self._connection.process_id, reason, process_ended=not lost))
+                process = self._connection.process_id
+                self._emit(CaptureFailed(process, reason, process_ended=not lost, lost=lost))
                 builder.abandon()
-        shared = self._connection.shared
+        shared, rules = self._connection.shared, range(len(self._rules))
         self._emit(
             ProcessSummary(
                 process_id=self._connection.process_id,
                 backend=self._connection.backend,
                 kernels={kernel.demangled for kernel in self._modules.kernels.values()},
-                matched=[shared.count_matched(index) for index in range(len(self._rules))],
-                trials=sum(shared.count_trials(index) for index in range(len(self._rules))),
-                other_shapes=[
-                    shape for i in range(len(self._rules)) if (shape := shared.read_other_shape(i))
-                ],
+                matched=[shared.count_matched(rule) for rule in rules],
+                trials=sum(shared.count_trials(rule) for rule in rules),
+                other_shapes=[shape for rule in rules if (shape := shared.read_other_shape(rule))],
                 other_configurations=self._configuration.others,
                 has_configuration=self._configuration.is_loaded,
                 dispatches=shared.dispatches,

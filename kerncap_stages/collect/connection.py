@@ -82,6 +82,7 @@ class Connection:
             self._pidfd = None
         self._hung_up = False
         self.backend = ""
+        self._ends_when_lost = False
         self._is_handling = False  # a message is being handled
         self._handled_at = time.monotonic()
         self._shared: SharedMemory | None = None  # its size depends on the back end that HELLO names
@@ -103,6 +104,8 @@ class Connection:
         hello = protocol.decode_up(packet)
         assert isinstance(hello, protocol.Hello)
         self.backend = hello.backend
+        # A capture's bytes come by messages, the times of a profile through the shared memory alone.
+        self._ends_when_lost = settings.mode is Mode.CAPTURE
         self._shared = SharedMemory(*settings.choose_slots(self.backend))
         welcome = protocol.Welcome(
             magic=protocol.MAGIC,
@@ -126,12 +129,20 @@ class Connection:
             return
 
     def read_messages(self) -> Iterator[bytes | None]:
-        """Yield messages until the process closes its socket; None if none arrived for TICK_S seconds."""
+        """Yield messages until the process closes its socket; None if none arrived for TICK_S seconds.
+
+        While the capture library's thread waits for a message, Linux keeps a socket open that the program has
+        closed. So a capture also ends once the library found that.
+        """
         self._socket.settimeout(TICK_S)
+        was_lost = False  # at the last look: what was sent before it has been yielded by the next one
         while True:
             try:
                 message = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
             except TimeoutError:
+                if was_lost:
+                    return
+                was_lost = self._ends_when_lost and self.shared.lost
                 yield None
                 continue
             except ConnectionResetError:

@@ -36,6 +36,7 @@ _OF_A_GRAPH = (
     "turns graphs off), or in another graph: docs/cuda.md says which graphs can be captured"
 )
 _CONFIGURATIONS = 8  # that a message lists
+_NO_DAEMON = "daemons close files that they did not open; many have an option to stay in the foreground"
 _REFUSED = "to capture another dispatch of the kernel: `--dispatch N`"
 
 
@@ -53,10 +54,7 @@ def explain_no_capture(
     if failures:
         return _explain_failure(program, failures[-1])
     if any(process.lost for process in processes):
-        return ProgramError(
-            f"no capture was made of {program.spec.command[0]}: {LOST}",
-            hint="daemons close files that they did not open; many have an option to stay in the foreground",
-        )
+        return ProgramError(f"no capture was made of {program.spec.command[0]}: {LOST}", hint=_NO_DAEMON)
     if program.exit_code != 0:
         return ProgramError(
             f"{program.spec.command[0]} {program.describe_end()} before the kernel was captured",
@@ -101,6 +99,8 @@ def _explain_failure(program: RunningProgram, last: CaptureFailed) -> KerncapErr
             f"{what} ended in the middle of a capture; nothing of the capture was stored",
             hint=_HOLD,
         )
+    if last.lost:
+        return ProgramError(f"no capture was made of {what}: {last.reason}", hint=_NO_DAEMON)
     refused = (
         FailureCode.UNSUPPORTED_MEMORY,
         FailureCode.UNSUPPORTED_QUEUE,

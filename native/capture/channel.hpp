@@ -39,6 +39,10 @@ class Channel {
   [[nodiscard]] bool active() const noexcept { return m_active.load(std::memory_order_relaxed); }
   [[nodiscard]] bool connected() const noexcept { return m_connected.load(std::memory_order_relaxed); }
 
+  // Programs may close descriptors that they did not open, all of them mostly: what is there now may be a file of theirs.
+  // Then the runtime's own are gone, too.
+  [[nodiscard]] bool owns_socket() const noexcept;
+
   // Any thread. Waits for room, no longer than any capture may take; what cannot be said then ends the conversation.
   // False once the collector is gone.
   bool send(const Message& message) noexcept;
@@ -102,8 +106,6 @@ class Channel {
   void give_up() noexcept;
   // How long anything waits for a collector from which nothing comes, one that was stopped for example.
   [[nodiscard]] std::chrono::milliseconds silence_limit() const noexcept;
-  // Programs may close descriptors that they did not open: what is there now may be a file of theirs.
-  [[nodiscard]] bool owns_socket() const noexcept;
 
   Thread m_thread;
   core::UniqueFd m_socket;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "capture/trials.hpp"
 #include "hsa/api.hpp"
@@ -86,6 +87,7 @@ bool Profiler::harvest(PendingRing& ring, std::uint64_t most) noexcept {
   const std::uint64_t head = ring.head.load(std::memory_order_acquire);
   std::uint64_t tail = ring.tail.load(std::memory_order_relaxed);
   bool hurry = false;
+  std::optional<bool> can_ask;   // debug builds of ROCr abort where they cannot ask the driver for its clocks
   for (std::uint64_t at = tail; at < head && at - tail < most && !tool()->gone.load(); ++at) {
     PendingRing::Entry& entry = ring.entries[at % ring.size];
     if (entry.waiting.load(std::memory_order_relaxed)) {
@@ -94,7 +96,8 @@ bool Profiler::harvest(PendingRing& ring, std::uint64_t most) noexcept {
         continue;
       }
       hsa_amd_profiling_dispatch_time_t time{};
-      api().ext.hsa_amd_profiling_get_dispatch_time_fn(ring.agent, entry.ours, &time);
+      if (!can_ask) can_ask = tool()->channel->owns_socket();
+      if (*can_ask) api().ext.hsa_amd_profiling_get_dispatch_time_fn(ring.agent, entry.ours, &time);
       if (entry.theirs.handle != 0) {
         auto* theirs = reinterpret_cast<amd_signal_t*>(entry.theirs.handle);
         const auto* ours = reinterpret_cast<const amd_signal_t*>(entry.ours.handle);
@@ -104,7 +107,11 @@ bool Profiler::harvest(PendingRing& ring, std::uint64_t most) noexcept {
       }
       entry.record.start_ns = time.start;
       entry.record.end_ns = time.end;
-      tool()->channel->push_record(entry.record);
+      if (*can_ask) {
+        tool()->channel->push_record(entry.record);
+      } else {
+        tool()->channel->control().untimed.fetch_add(1, std::memory_order_relaxed);
+      }
       entry.waiting.store(false, std::memory_order_relaxed);
     }
     if (at == tail) ring.tail.store(++tail, std::memory_order_release);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "softgpu/device/clock.hpp"
+#include "softgpu/device/kernel_fstat.hpp"
 #include "softgpu/device/service_thread.hpp"
 
 namespace kerncap::softgpu {
@@ -34,11 +35,20 @@ constexpr std::uint64_t k_busy_ns = 200'000;
 }  // namespace
 
 DoorbellWatch::DoorbellWatch(std::function<void()> rung) : m_rung(std::move(rung)), m_fd(open_userfaultfd()) {
-  if (m_fd.valid()) start_service_thread("softgpu-doorbel", [this] { run(); });
+  struct stat info {};
+  if (m_fd.valid() && kernel_fstat(m_fd.get(), info) != 0) m_fd.reset();
+  if (!m_fd.valid()) return;
+  m_inode = info.st_ino;
+  start_service_thread("softgpu-doorbel", [this] { run(); });
+}
+
+bool DoorbellWatch::owns_descriptor() const noexcept {
+  struct stat info {};
+  return m_fd.valid() && kernel_fstat(m_fd.get(), info) == 0 && info.st_ino == m_inode;
 }
 
 void DoorbellWatch::add(std::uint64_t va, std::uint64_t size_bytes) {
-  if (!m_fd.valid()) return;
+  if (!owns_descriptor()) return;
   uffdio_register range{};
   range.range = {va, size_bytes};
   range.mode = UFFDIO_REGISTER_MODE_WP;
@@ -81,7 +91,7 @@ DoorbellWatch::Watch DoorbellWatch::arm(std::uint64_t now_ns) {
 }
 
 void DoorbellWatch::run() {
-  for (;;) {
+  while (owns_descriptor()) {
     uffd_msg message{};
     if (read(m_fd.get(), &message, sizeof message) != static_cast<ssize_t>(sizeof message)) continue;
     if (message.event != UFFD_EVENT_PAGEFAULT) continue;
@@ -96,6 +106,17 @@ void DoorbellWatch::run() {
     }
     m_rung();
   }
+  give_up();
+}
+
+// The number is the program's to close, if it is anything now.
+void DoorbellWatch::give_up() {
+  {
+    const std::lock_guard lock(m_mutex);
+    (void)m_fd.release();
+    for (Page& page : m_pages) page.armed = false;
+  }
+  m_rung();   // a store may have come when nobody watched
 }
 
 }  // namespace kerncap::softgpu

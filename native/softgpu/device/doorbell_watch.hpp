@@ -5,7 +5,8 @@
 // The store itself happens a moment after the wake. And a program that rings again at once, or whose other queues are
 // busy, would stop again each time. So nothing is watched for a while after a store, or after a runner's work.
 //
-// Where userfaultfd is not to be had (some containers forbid it), arm() says so and the runners poll.
+// Where userfaultfd is not to be had (some containers forbid it), arm() says so and the runners poll. So they do once the
+// program has closed its descriptor, as programs do that close all: Linux lifts the protection then.
 #pragma once
 
 #include <atomic>
@@ -39,11 +40,14 @@ class DoorbellWatch {
     bool armed;
   };
   void run();
+  [[nodiscard]] bool owns_descriptor() const noexcept;
+  void give_up();
   [[nodiscard]] bool protect(const Page& page, bool on) noexcept;
 
   std::function<void()> m_rung;
   std::atomic<std::uint64_t> m_busy_ns{0};  // when a runner worked, or a doorbell rang
   core::UniqueFd m_fd;
+  std::uint64_t m_inode = 0;                // of m_fd: the program may close that, and open something of its own under its number
   std::mutex m_mutex;
   std::vector<Page> m_pages;
 };

@@ -195,8 +195,11 @@ void MemoryFile::release(unsigned pool_index, std::uint64_t offset, std::uint64_
     }
     std::memset(static_cast<void*>(&exported), 0, sizeof exported);
   }
-  fallocate(m_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-            static_cast<off_t>(size_bytes));
+  // By the mapping: the program may have closed the descriptor, and opened a file of its own under its number.
+  if (madvise(m_view + offset, size_bytes, MADV_REMOVE) != 0 && is_handle(m_fd.get())) {   // not where memory is locked
+    fallocate(m_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(size_bytes));
+  }
   Pool& pool = m_pools[pool_index];
   pool.used_bytes -= size_bytes;
   auto next = pool.free.lower_bound(offset);
@@ -224,7 +227,7 @@ int MemoryFile::open_handle(std::uint64_t position, bool close_on_exec) const no
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", m_fd.get());
   core::UniqueFd fd(open(path, O_RDWR | (close_on_exec ? O_CLOEXEC : 0)));
-  if (!fd.valid()) return -1;
+  if (!fd.valid() || !is_handle(fd.get())) return -1;
   if (lseek(fd.get(), static_cast<off_t>(position), SEEK_SET) < 0) return -1;
   return fd.release();
 }

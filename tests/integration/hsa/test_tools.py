@@ -66,3 +66,28 @@ def test_a_program_that_closes_our_connection_is_told_so(stages, program):
     assert [stages.show(digest)["dispatch"]["index_of_kernel"] for digest in done.digests] == [0]
     assert "later dispatches were not seen" in done.err
     assert "wrong 0" in printed.read_text()
+
+
+@pytest.mark.parametrize("dispatch", [0, 1])
+def test_a_program_that_closes_all_its_files_ends_as_it_does_alone(stages, program, dispatch):
+    """However far the capture of its first dispatch is: that capture is whole, or the reason is told."""
+    for delay_us in (0, 300, 1000, 3000, 10_000, 30_000):
+        printed = stages.folder / "printed"
+        words = ["--app-stdout", printed, "--wait", 10, "--", program("closes_all_files"), delay_us]
+        done = stages.run("capture", "--kernel", "target(", "--dispatch", dispatch, *words)
+        assert "wrong 0" in printed.read_text(), f"{delay_us} us, exit code {done.code}: {done.err}"
+        if dispatch == 1:
+            done.must(ExitCode.PROGRAM)
+        if done.code == 0:
+            assert stages.show(done.out.strip())["dispatch"]["index_of_kernel"] == 0
+        else:
+            assert "closed its connection to kerncap-stages" in done.must(ExitCode.PROGRAM).err
+
+
+def test_a_profiled_program_that_closes_all_its_files_ends_as_it_does_alone(stages, program):
+    for delay_us in (0, 1000, 10_000):
+        printed = stages.folder / "printed"
+        words = ["--app-stdout", printed, "--", program("closes_all_files"), delay_us]
+        done = stages.run("profile", *words).must()
+        assert "wrong 0" in printed.read_text()
+        assert "have no time and are not in the table" in done.err

@@ -9,6 +9,8 @@
 //                    would not use the processor either
 //   records COUNT    writes that many dispatch records
 //   notes            sends notes until one is not taken
+//   lose             closes all descriptors from 3 on, and sends a note
+//   sleep            until it is killed
 //   fork             forks; the child waits for its standard input's end, and tries to send
 //   die              ends by SIGKILL
 //   wait             waits until the collector wants no more, and says why
@@ -160,6 +162,11 @@ int main(int argc, char** argv) {
     if (what == "refuse") {
       channel.send(messages::Failed{.capture = k_no_capture, .code = FailureCode::refused, .reason = "why"});
     }
+    if (what == "lose") {
+      closefrom(3);
+      channel.send(messages::Note{.text = "to nobody"});
+    }
+    if (what == "sleep") pause();
     if (what == "fork") fork_a_child(channel);
     if (what == "die") raise(SIGKILL);
     if (what == "wait") {

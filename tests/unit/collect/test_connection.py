@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import resource
 import socket
@@ -44,6 +45,28 @@ def test_a_collector_that_hears_nothing_is_given_up_and_finds_what_was_said(tmp_
         assert set(said) == {Up.NOTE}
         assert connection.is_lost()
         connection.close()
+
+
+def test_a_process_that_closes_its_files_and_goes_on_is_heard_no_more(tmp_path):
+    """Its listening thread keeps the socket open."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(path)
+        server.listen()
+        words = [LIBRARY_FOLDER / "capture_client", "fact", "key", "value", "lose", "sleep"]
+        client = subprocess.Popen(words, env={**os.environ, "KERNCAP_SOCKET": path})
+        connection = Connection(server.accept()[0], lambda _: None)
+        connection.shake_hands(LibrarySettings(Mode.CAPTURE))
+        # None for each time of TICK_S in which nothing comes: a minute, if it does not end.
+        messages = list(itertools.islice(connection.read_messages(), 1200))
+        assert len(messages) < 1200
+        heard = [Up(int.from_bytes(message[:4], "little")) for message in messages if message is not None]
+        assert heard == [Up.FACTS]
+        assert client.poll() is None
+        assert connection.is_lost()
+        connection.close()
+        client.kill()
+        client.wait()
 
 
 def test_memory_that_a_limit_on_the_size_of_files_refuses_is_named():

@@ -89,6 +89,30 @@ void another_process_keeps_what_it_imported() {
   CHECK(all != nullptr);
 }
 
+// As a program does that closes all: what it opens next may have the number.
+void a_file_under_the_number_of_ours_is_left_alone() {
+  char path[] = "/tmp/softgpu-test-XXXXXX";
+  const int theirs = mkstemp(path);
+  unlink(path);
+  const int number = dup(theirs);   // the memory file's own is the next one
+  close(number);
+  const auto file = make();
+  auto buffer = file->allocate(0, k_mib);
+  const std::uint64_t offset = buffer->offset();
+  std::memset(buffer->host(), 1, k_mib);
+  CHECK(file->is_handle(number));
+  CHECK(dup2(theirs, number) == number);
+  CHECK(ftruncate(theirs, static_cast<off_t>(offset + k_mib)) == 0);
+  CHECK(pwrite(theirs, "theirs", 7, static_cast<off_t>(offset)) == 7);
+  CHECK(file->open_handle(0, true) == -1);
+  buffer.reset();
+  char bytes[7] = {};
+  CHECK(pread(theirs, bytes, 7, static_cast<off_t>(offset)) == 7 && std::strcmp(bytes, "theirs") == 0);
+  const auto again = file->allocate(0, 16 * k_mib);
+  CHECK(again != nullptr && *again->host() == std::byte{0});
+  close(theirs);
+}
+
 void other_files_are_refused() {
   char path[] = "/tmp/softgpu-test-XXXXXX";
   const int fd = mkstemp(path);
@@ -107,6 +131,7 @@ int main() {
   buffers_are_apart_and_zero_when_reused();
   fragments_are_no_reason_to_fail();
   another_process_keeps_what_it_imported();
+  a_file_under_the_number_of_ours_is_left_alone();
   other_files_are_refused();
   return test::exit_code();
 }
