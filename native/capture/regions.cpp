@@ -14,8 +14,6 @@ bool is_the_programs_to_unmap(const Allocation& region) noexcept {
   return region.kind == MemoryKind::host_registered || region.kind == MemoryKind::managed;
 }
 
-std::uint64_t host_address(const Allocation& region) noexcept { return region.host != 0 ? region.host : region.base; }
-
 // Without what the program has unmapped since: no call tells of that. HIP frees managed memory so.
 std::vector<Allocation> still_mapped(const std::vector<Allocation>& regions) {
   if (std::none_of(regions.begin(), regions.end(), is_the_programs_to_unmap)) return regions;
@@ -26,7 +24,7 @@ std::vector<Allocation> still_mapped(const std::vector<Allocation>& regions) {
       found.push_back(region);
       continue;
     }
-    const std::uint64_t host = host_address(region);
+    const std::uint64_t host = host_address(region, region.base);
     for (const HostRange& part : parts_within(readable, host, host + region.bytes)) {
       Allocation piece = region;
       piece.base += part.begin - host;
@@ -102,7 +100,7 @@ void send_regions(Channel& channel, std::uint64_t capture, const std::vector<All
 
 core::Result<void> send_host_region(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
                                     const Allocation& region, const Look& look) noexcept {
-  const std::uint64_t host = host_address(region);
+  const std::uint64_t host = host_address(region, region.base);
   if (is_the_programs_to_unmap(region)) {
     return send_unsafe_range(channel, kind, capture, index, host, region.bytes, look);
   }

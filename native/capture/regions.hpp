@@ -22,6 +22,11 @@ struct ProgramMemory {
   [[nodiscard]] std::vector<Allocation> reachable(std::uint32_t device) const;
 };
 
+// Where the processor finds what the device has at an address in the region.
+[[nodiscard]] constexpr std::uint64_t host_address(const Allocation& region, std::uint64_t address) noexcept {
+  return region.host != 0 ? region.host + (address - region.base) : address;
+}
+
 [[nodiscard]] const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept;
 
 // Host memory is read by the CPU, device memory by the device.

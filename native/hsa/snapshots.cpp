@@ -211,8 +211,7 @@ Result<std::vector<std::byte>> Snapshots::read_kernarg(const Job& job,
   const std::uint64_t wanted = job.kernel.kernarg_bytes != 0 ? job.kernel.kernarg_bytes : k_unknown_kernarg_bytes;
   std::vector<std::byte> bytes(std::min(room, wanted));
   if (is_host_readable(*region)) {
-    const std::uint64_t on_host = region->host != 0 ? region->host + (address - region->base) : address;
-    std::memcpy(bytes.data(), reinterpret_cast<const void*>(on_host), bytes.size());
+    std::memcpy(bytes.data(), reinterpret_cast<const void*>(capture::host_address(*region, address)), bytes.size());
     return bytes;
   }
   const std::uint32_t reader = reader_of(*region, job.kernel.device);

@@ -116,8 +116,8 @@ class Parser {
   void written(PlanLine& words) {
     const std::uint64_t index = words.number();
     const ByteRange range{words.number(), words.number()};
-    words.ok = words.ok && index < m_plan.regions.size() &&
-               range.offset + range.bytes <= m_plan.regions[index].bytes;
+    words.ok = words.ok && index < m_plan.regions.size() && range.offset <= m_plan.regions[index].bytes &&
+               range.bytes <= m_plan.regions[index].bytes - range.offset;
     if (words.ok) m_plan.regions[index].written.push_back(range);
   }
   void order(PlanLine& words) {

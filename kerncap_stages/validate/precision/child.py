@@ -1,4 +1,4 @@
-"""The process that runs a reference: ``python -m kerncap_stages.validate.precision.child FOLDER``.
+"""The process that runs a reference: ``python -m kerncap_stages.validate.precision.child FOLDER PARENT``.
 
 FOLDER holds ``job.json``, as ``process`` wrote it. The process reads the captured memory from the store, as
 far as the reference asks for it, and writes ``result.json`` and a ``.npy`` file for each output. Of an error
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import linecache
+import os
 import signal
 import sys
 import traceback
@@ -160,9 +161,11 @@ def _explain(error: BaseException, name: str) -> dict[str, Any]:
     return {"line": line, "text": type(error).__name__ + (f": {what}" if what else "")}
 
 
-def main(folder: Path) -> None:
-    """Run the reference of a job."""
+def main(folder: Path, parent: int) -> None:
+    """Run the reference of a job. ``parent``: the process that wants it."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:  # it was killed before that
+        return
     job = json.loads((folder / JOB).read_bytes())
     try:
         result = _compute(job, folder)
@@ -174,4 +177,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

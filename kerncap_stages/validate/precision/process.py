@@ -122,7 +122,7 @@ def _run_process(folder: Path, timeout_s: float) -> tuple[int | None, str]:
     ours, theirs = os.pipe()
     try:
         process = subprocess.Popen(
-            [*_COMMAND, str(folder)],
+            [*_COMMAND, str(folder), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs,

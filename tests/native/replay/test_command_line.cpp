@@ -1,4 +1,6 @@
 // The whole command line of a replayer, with a driver that has a word of its own.
+#include <unistd.h>
+
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
@@ -81,6 +83,14 @@ void what_came_back_as_another_kind_is_told_where_times_count() {
   CHECK(!fixture.driver.was_timed && fixture.says("\"notes\":[]"));
 }
 
+// Its parent was killed before it asked for a signal at that: nobody reads the report, or ends a kernel that hangs.
+void a_replayer_whose_parent_is_gone_runs_nothing() {
+  Fixture fixture;
+  CHECK(fixture.run({fixture.plan, "--parent", std::to_string(getppid() + 1)}) == 4);
+  CHECK(fixture.driver.kernarg_bytes == 0 && fixture.report.empty());
+  CHECK(fixture.run({fixture.plan, "--parent", std::to_string(getppid())}) == 0);
+}
+
 void a_word_of_the_back_end_is_its_own() {
   Fixture fixture;
   CHECK(fixture.run({"--own-way", fixture.plan}) == 0);
@@ -115,6 +125,7 @@ void what_ends_it_has_an_exit_code_of_its_own() {
 int main() {
   a_run_is_reported_with_its_device();
   what_came_back_as_another_kind_is_told_where_times_count();
+  a_replayer_whose_parent_is_gone_runs_nothing();
   a_word_of_the_back_end_is_its_own();
   a_variant_that_takes_more_gets_zeros();
   what_ends_it_has_an_exit_code_of_its_own();

@@ -188,6 +188,9 @@ void a_variable_is_written_where_its_region_is() {
   CHECK(!plan.value().is_written(variables[0]));
   CHECK(plan.value().is_written(variables[1]));
   CHECK(!plan.value().is_written(variables[2]));
+  for (const char* beyond : {"written 0 4096 1\n", "written 0 0xffffffffffffffff 2\n", "written 0 8 0xfffffffffffffff8\n"}) {
+    CHECK(!parsed(k_head + region("0x12000", "4096", "code_object", "0") + beyond).ok());
+  }
 }
 
 }  // namespace

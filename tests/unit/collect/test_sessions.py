@@ -98,6 +98,22 @@ def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
     assert size > slots * slot_bytes
 
 
+class Mover(Recorder):
+    """Writes over what the shared memory says of its own layout, once the library has read it."""
+
+    def handle(self, message):
+        self._connection.shared._control["slots_offset"] = 1 << 40
+        super().handle(message)
+
+
+def test_the_library_reads_the_layout_of_the_shared_memory_once(client):
+    size = 50_000_001
+    events, program = events_of([client, "stream", str(size)], LibrarySettings(Mode.CAPTURE), Mover)
+    assert program.exit_code == 0
+    wanted = (np.arange(size, dtype=np.uint64) * 131 >> 5).astype(np.uint8)
+    assert events[-1] == hashlib.sha256(wanted.tobytes()).hexdigest()
+
+
 @pytest.mark.parametrize("cores", [2, 16, 32, 256])
 @pytest.mark.parametrize("memory_mib", [128, 512, 1 << 20])
 def test_slots_keep_all_cores_busy_within_the_budget(monkeypatch, cores, memory_mib):
