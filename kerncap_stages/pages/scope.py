@@ -74,8 +74,8 @@ def describe_limit(manifest: Validation | View, full: str | None = None) -> str 
         left_out = name_left_out(perturb=bool(options.perturb), fresh_values=bool(options.fresh_values))
     if left_out is None:
         return (
-            "Not full: no fresh values of the inputs were tried; the remarks say why; `kc-capture --cases N` "
-            "captures other inputs to judge by"
+            "Not full: no fresh values of the inputs were tried, or none that an output shows; the remarks "
+            "say why; `kc-capture --cases N` captures other inputs to judge by"
         )
     text = f"Not full: {left_out}, so a variant that knows the captured results passes"
     text += ", and so may one that writes nothing" if limit == _ONLY_STATE else ""
