@@ -151,6 +151,7 @@ class Stages:
     gpus: int = 1
     rocm: str = ""  # in a root of this version; else in ours
     variables: dict[str, str] = field(default_factory=dict)
+    timeout_s: float = TIMEOUT_S
 
     @property
     def environment(self) -> dict[str, str]:
@@ -168,7 +169,7 @@ class Stages:
             text=True,
             env={**self.environment, **variables},
             cwd=self.folder,
-            timeout=TIMEOUT_S,
+            timeout=self.timeout_s,
             check=False,
         )
         return Finished(command, done.returncode, done.stdout, done.stderr)

@@ -142,6 +142,7 @@ def capture_among_threads(stages, app: Path, count: int, seed: int) -> None:
     temporary = stages.folder / "temporary"
     temporary.mkdir()
     stages.variables["TMPDIR"] = str(temporary)
+    stages.timeout_s = TIMEOUT_S + 4 * count  # a fifth of that where the machine has nothing else to do
     captures, printed = stages.capture_and_listen(
         "target(", app, count, seed, options=("--count", count, "--wait", 20)
     )
