@@ -21,11 +21,10 @@ Result<void> read_chunk(const core::ObjectStore& store, const ChunkJob& job, std
     std::memset(where, 0, job.bytes());
     return {};
   }
-  const std::string& digest = job.memory->chunks[job.index];
-  const auto name = core::Digest::from_hex(digest);
-  if (!name) return Error{ErrorCode::invalid_argument, "not a digest: " + digest};
+  const auto name = core::Digest::from_hex(job.digest());
+  if (!name) return Error{ErrorCode::invalid_argument, "not a digest: " + job.digest()};
   populate(where, job.bytes());
-  return store.read(*name, {where, job.bytes()}, verify, buffers);
+  return store.read(*name, {where, job.bytes()}, verify && !job.is_verified, buffers);
 }
 
 }  // namespace

@@ -24,12 +24,14 @@ struct ChunkJob {
   const Memory* memory;
   std::size_t index;                    // in memory->chunks
   std::size_t owner;                    // whatever the caller counts by
+  bool is_verified = false;             // it was hashed before, and is not now
 
+  [[nodiscard]] const std::string& digest() const { return memory->chunks[index]; }
   [[nodiscard]] std::uint64_t offset() const { return index * memory->chunk_bytes; }
   [[nodiscard]] std::size_t bytes() const {
     return static_cast<std::size_t>(std::min(memory->chunk_bytes, memory->bytes - offset()));
   }
-  [[nodiscard]] bool is_zero() const { return memory->chunks[index].empty(); }
+  [[nodiscard]] bool is_zero() const { return digest().empty(); }
 };
 
 struct Fetch {

@@ -180,7 +180,7 @@ class Engine {
   std::uint64_t m_function_words = 0;     // of restored memory that were replaced
   Unchanged m_unchanged;
   const Region m_code_place;              // its base is 0
-  std::set<std::vector<const Memory*>> m_changed_to;  // by states that were run from
+  std::set<std::string_view> m_verified;  // chunks of states that were run from
   std::map<const Variable*, std::vector<std::byte>> m_varied;  // what states change, as captured
   // What the first timed run left, with which later ones are compared; and the states that runs left, by their names.
   std::optional<Repeats> m_first;

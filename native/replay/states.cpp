@@ -43,17 +43,15 @@ Result<void> Engine::run_states(Candidate& candidate) {
 
 Result<void> Engine::change(Candidate& candidate, const State& state) {
   std::vector<ChunkJob> jobs;
-  std::vector<const Memory*> memories;
   for (const State::Change& change : state.changes) {
     const Memory& before = *m_plan.regions[change.region].pre;
     if (m_plan.regions[change.region].own_code) continue;
-    memories.push_back(change.memory);
     for (std::size_t i = 0; i < before.chunks.size(); ++i) {
-      if (change.memory->chunks[i] != before.chunks[i]) jobs.push_back({change.memory, i, change.region});
+      const std::string& chunk = change.memory->chunks[i];
+      // A state mostly comes twice, and several have the same chunks.
+      if (chunk != before.chunks[i]) jobs.push_back({change.memory, i, change.region, m_verified.contains(chunk)});
     }
   }
-  // A state mostly comes twice: what was hashed once is not hashed again.
-  const bool is_new = m_changed_to.insert(std::move(memories)).second && m_options.verify;
   std::vector<std::byte> here;
   const auto write = [&](const ChunkJob& job, std::span<const std::byte> data) -> Result<void> {
     const Region& region = m_plan.regions[job.owner];
@@ -62,7 +60,8 @@ Result<void> Engine::change(Candidate& candidate, const State& state) {
     m_functions.bring_here(here);
     return m_driver.write(region, region.base + job.offset(), here);
   };
-  if (Result<void> changed = for_each_chunk(m_store, jobs, write, is_new); !changed) return changed;
+  if (Result<void> changed = for_each_chunk(m_store, jobs, write, m_options.verify); !changed) return changed;
+  for (const ChunkJob& job : jobs) m_verified.insert(job.digest());
   return change_variables(candidate, state);
 }
 

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,7 @@ class Device final : public test::SavingDriver {
   Device() : SavingDriver(k_base, k_words) {}
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override {
     std::this_thread::sleep_for(takes);
+    if (before_launch) before_launch(launches);
     if (++launches == faults_at) return core::Error{core::ErrorCode::device, "a fault"};
     // What came before is gone: nothing but the state decides.
     started_from.push_back(m_memory[0]);
@@ -36,6 +38,7 @@ class Device final : public test::SavingDriver {
   std::uint32_t launches = 0;
   std::uint32_t faults_at = 0;
   std::chrono::milliseconds takes{0};
+  std::function<void(std::uint32_t)> before_launch;
   std::vector<std::uint32_t> started_from;
 };
 
@@ -61,7 +64,8 @@ class Case {
     region.written = {{0, sizeof(std::uint32_t)}};
     plan.regions.push_back(region);
     for (const std::uint32_t second : further) {
-      plan.states.push_back({{{0, put("state" + std::to_string(second), 1, second)}}});
+      const std::string number = std::to_string(plan.states.size() + 1);
+      plan.states.push_back({{{0, put("state_" + number, 1, second)}}});
     }
     CHECK(transaction.value()->publish({}).ok());
     plan.store = m_scratch.path().string();
@@ -80,6 +84,13 @@ class Case {
     core::Result<replay::Outcome> outcome = engine.run({});
     faulted = engine.faulted();
     return outcome;
+  }
+
+  // The second chunk of a state has the contents of another's from now on.
+  void damage(const std::string& state, const std::string& other) {
+    const auto file = [&](const std::string& name) { return m_scratch.file(*core::Digest::from_hex(plan.memories[name].chunks[1])); };
+    std::filesystem::remove(file(state));
+    std::filesystem::copy_file(file(other), file(state));
   }
 
   // What a state left in the first word, and the chunks that are not as captured.
@@ -110,6 +121,21 @@ void each_state_is_run_from_and_left_in_a_folder_of_its_own() {
   CHECK(one.left("state_3") == std::pair(22u, std::string("4096 2097152 0 0\n")));
   // Each from its own state, whatever the run before it left.
   CHECK(device.started_from == std::vector<std::uint32_t>({1, 1, 1, 1}));
+}
+
+void a_chunk_is_hashed_once_whatever_states_hold_it() {
+  Case one({9, 11, 9});
+  Device device;
+  device.before_launch = [&](std::uint32_t launches) {
+    if (launches == 2) one.damage("state_1", "state_2");
+  };
+  const auto outcome = one.run(device);
+  CHECK(outcome.ok() && outcome.value().states == 3);
+  CHECK(one.left("state_1").first == 18 && one.left("state_3").first == 22);
+  // What no state before had is hashed.
+  Device other;
+  const auto damaged = one.run(other);
+  CHECK(!damaged.ok() && damaged.error().code == core::ErrorCode::damaged);
 }
 
 void a_fault_from_a_state_is_the_kernels_own() {
@@ -144,6 +170,7 @@ void without_room_no_state_is_run_from() {
 
 int main() {
   each_state_is_run_from_and_left_in_a_folder_of_its_own();
+  a_chunk_is_hashed_once_whatever_states_hold_it();
   a_fault_from_a_state_is_the_kernels_own();
   behind_a_long_run_no_state_is_run_from();
   without_room_no_state_is_run_from();
