@@ -15,15 +15,15 @@ using core::Result;
 
 constexpr unsigned k_most_workers = 32;  // memory is the limit long before
 
-Result<void> read_chunk(const core::ObjectStore& store, const ChunkJob& job, std::byte* where, bool verify,
-                        core::ReadBuffers& buffers) {
+Result<void> read_chunk(const core::ObjectStore& store, const Fetch& fetch, bool verify, core::ReadBuffers& buffers) {
+  const auto& [job, where, buffer, is_new] = fetch;
   if (job.is_zero()) {
     std::memset(where, 0, job.bytes());
     return {};
   }
   const auto name = core::Digest::from_hex(job.digest());
   if (!name) return Error{ErrorCode::invalid_argument, "not a digest: " + job.digest()};
-  populate(where, job.bytes());
+  if (is_new) populate(where, job.bytes());
   return store.read(*name, {where, job.bytes()}, verify && !job.is_verified, buffers);
 }
 
@@ -70,7 +70,7 @@ void ChunkFetcher::work() {
     const Fetch fetch = m_todo.front();
     m_todo.pop_front();
     lock.unlock();
-    const Result<void> read = read_chunk(*m_store, fetch.job, fetch.where, m_verify, buffers);
+    const Result<void> read = read_chunk(*m_store, fetch, m_verify, buffers);
     lock.lock();
     m_done.push_back(read ? Result<Fetch>(fetch) : Result<Fetch>(read.error()));
     m_finished.notify_one();
@@ -79,11 +79,19 @@ void ChunkFetcher::work() {
 
 Result<void> for_each_chunk(std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs,
                             const std::function<Result<void>(const ChunkJob&, std::span<const std::byte>)>& use, bool verify) {
-  std::vector<std::vector<std::byte>> buffers(2 * ChunkFetcher::worker_count());
+  struct Buffer {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t bytes = 0;
+  };
+  std::vector<Buffer> buffers(2 * ChunkFetcher::worker_count());
   ChunkFetcher fetcher(std::move(store), verify);  // goes first: its threads write into the buffers
   const auto start = [&](std::size_t next, std::size_t buffer) {
-    buffers[buffer].resize(jobs[next].bytes());
-    fetcher.start({jobs[next], buffers[buffer].data(), buffer});
+    auto& [memory, bytes] = buffers[buffer];
+    if (jobs[next].bytes() > bytes) {
+      bytes = jobs[next].bytes();
+      memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    }
+    fetcher.start({jobs[next], memory.get(), buffer});
   };
   std::size_t next = 0;
   for (; next < std::min(jobs.size(), buffers.size()); ++next) start(next, next);
@@ -102,7 +110,7 @@ Result<std::vector<std::byte>> read_memory(const core::ObjectStore& store, const
   core::ReadBuffers buffers;
   for (std::size_t i = 0; i < memory.chunks.size(); ++i) {
     const ChunkJob job{&memory, i, 0};
-    if (Result<void> read = read_chunk(store, job, &data[job.offset()], true, buffers); !read) return read.error();
+    if (Result<void> read = read_chunk(store, {job, &data[job.offset()], 0}, true, buffers); !read) return read.error();
   }
   return data;
 }

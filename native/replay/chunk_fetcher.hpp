@@ -38,6 +38,7 @@ struct Fetch {
   ChunkJob job;
   std::byte* where;                     // job.bytes() of the caller's, not touched by it until the chunk is there
   std::size_t buffer;                   // whatever the caller counts by
+  bool is_new = false;                  // memory that nobody has touched yet
 };
 
 class ChunkFetcher {

@@ -73,7 +73,7 @@ class Restore {
       if (!staging) return staging.error();
       where = staging.value();
     }
-    m_fetcher.start({job, where, buffer});
+    m_fetcher.start({job, where, buffer, here.memory != nullptr});
     ++m_started;
     return {};
   }

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint64_t k_page = 4096;
 constexpr std::uint64_t k_slab_bytes = std::uint64_t{2} << 20;   // for one thread at a time
-constexpr std::uint64_t k_small_bytes = std::uint64_t{64} << 20;
 constexpr std::byte k_zeros[k_page] = {};
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -41,7 +40,14 @@ void set(std::uint8_t& flag, bool value) { std::atomic_ref(flag).store(value ? 1
 std::byte* reserve(std::uint64_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* got = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  return got == MAP_FAILED ? nullptr : static_cast<std::byte*>(got);
+  if (got == MAP_FAILED) return nullptr;
+  // It is written from its beginning on, without gaps.
+  ::madvise(got, bytes, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(got);
+}
+
+std::uint64_t offset_of(std::uint32_t place, std::uint64_t address) {
+  return (place - std::uint64_t{1}) * k_page + (address & (k_page - 1));
 }
 
 }  // namespace
@@ -70,11 +76,13 @@ void KeptMemory::add(std::uint64_t address, std::uint64_t bytes) {
 }
 
 const std::byte* KeptMemory::first(const Page& page) const {
-  return m_in_first[page.number] != 0 ? m_first + page.offset : k_zeros;
+  const std::uint32_t place = m_in_first[page.number];
+  return place != 0 ? m_first + offset_of(place, page.address) : k_zeros;
 }
 
 const std::byte* KeptMemory::last(const Page& page) const {
-  return m_in_last[page.number] != 0 ? m_last + page.offset : first(page);
+  const std::uint32_t place = m_in_last[page.number];
+  return place != 0 ? m_last + offset_of(place, page.address) : first(page);
 }
 
 void KeptMemory::note_write(std::uint64_t address, std::uint64_t bytes) {
@@ -98,9 +106,8 @@ bool KeptMemory::keep() {
   std::byte*& copy = is_first ? m_first : m_last;
   if (copy == nullptr) copy = reserve(m_pages * k_page);
   if (copy == nullptr) return false;
-  // What a run changes is little: for that, small pages need less memory. Where there is little of it, time counts more.
-  if (is_first || m_pages * k_page <= k_small_bytes) ::madvise(copy, m_pages * k_page, MADV_HUGEPAGE);
-  std::vector<std::uint8_t>& is_in = is_first ? m_in_first : m_in_last;
+  std::vector<std::uint32_t>& places = is_first ? m_in_first : m_in_last;
+  std::atomic<std::uint32_t> taken{0};
   m_in_first.resize(m_pages);
   m_in_last.resize(m_pages);
   m_may_differ.resize(m_pages);
@@ -112,8 +119,9 @@ bool KeptMemory::keep() {
     }
     const std::byte* const now = memory(page.address, page.is_touched);
     const bool is_same = now == k_zeros ? m_in_first[page.number] == 0 : std::memcmp(now, first(page), page.bytes) == 0;
-    if (!is_same) std::memcpy(copy + page.offset, now, page.bytes);
-    is_in[page.number] = is_same ? 0 : 1;
+    const std::uint32_t place = is_same ? 0 : taken.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (!is_same) std::memcpy(copy + offset_of(place, page.address), now, page.bytes);
+    places[page.number] = place;
     set(m_may_differ[page.number], !is_first && !is_same);
   });
   return true;
@@ -196,8 +204,7 @@ void KeptMemory::for_each_page(const std::vector<Range>& ranges, const Work& wor
       const std::uint64_t number = part.first_page + offset / k_page;
       const bool is_all = begin == std::max(part.address, begin & ~(k_page - 1)) &&
                           end == std::min(part.address + part.bytes, (begin & ~(k_page - 1)) + k_page);
-      work(Page{slab.part, number, begin, part.first_page * k_page + offset, static_cast<std::size_t>(end - begin),
-                (m_touched[number] & 1) != 0, is_all});
+      work(Page{slab.part, number, begin, static_cast<std::size_t>(end - begin), (m_touched[number] & 1) != 0, is_all});
       begin = end;
     }
   });

@@ -58,7 +58,6 @@ class KeptMemory {
     std::size_t part;
     std::uint64_t number;                // of all parts' pages
     std::uint64_t address;
-    std::uint64_t offset;                // in the copies
     std::size_t bytes;
     bool is_touched;
     bool is_all;                         // whether these are all bytes of the part in that page
@@ -78,8 +77,9 @@ class KeptMemory {
   std::uint64_t m_pages = 0;
   std::byte* m_first = nullptr;            // the first copy
   std::byte* m_last = nullptr;             // the last one, of pages that differ from the first
-  std::vector<std::uint8_t> m_in_first;    // of each page; 0: it was zero
-  std::vector<std::uint8_t> m_in_last;     // of each page; 0: it is as in the first copy
+  // Of each page, its place in a copy, from 1 on: what is not in it takes no memory.
+  std::vector<std::uint32_t> m_in_first;   // 0: it was zero
+  std::vector<std::uint32_t> m_in_last;    // 0: it is as in the first copy
   std::vector<std::uint8_t> m_touched;     // the same; bit 0, as mincore() tells
   std::vector<std::uint8_t> m_may_differ;  // the same; 0: it is as in the first copy, unless m_has_run
   bool m_has_run = false;                  // any page may differ

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "../check.hpp"
@@ -20,21 +21,48 @@ constexpr std::uint64_t k_pages = 1024;
 // As a software GPU has it: pages of a file in memory, which read as zeros until they are written.
 class Memory {
  public:
-  Memory() {
+  explicit Memory(std::uint64_t pages = k_pages) : m_size(pages * k_page) {
     const int file = ::memfd_create("memory", MFD_CLOEXEC);
-    CHECK(::ftruncate(file, k_pages * k_page) == 0);
-    m_bytes = static_cast<unsigned char*>(::mmap(nullptr, k_pages * k_page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    CHECK(::ftruncate(file, static_cast<off_t>(m_size)) == 0);
+    m_bytes = static_cast<unsigned char*>(::mmap(nullptr, m_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     ::close(file);
   }
-  ~Memory() { ::munmap(m_bytes, k_pages * k_page); }
+  ~Memory() { ::munmap(m_bytes, m_size); }
   unsigned char& operator[](std::uint64_t at) { return m_bytes[at]; }
   [[nodiscard]] std::uint64_t address(std::uint64_t at = 0) const { return reinterpret_cast<std::uint64_t>(m_bytes + at); }
 
  private:
+  std::uint64_t m_size;
   unsigned char* m_bytes;
 };
 
 using Words = std::vector<std::uint32_t>;
+
+// What this process has in memory of its own, without files.
+std::uint64_t own_pages() {
+  std::uint64_t all = 0, resident = 0, shared = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident >> shared;
+  return resident - shared;
+}
+
+void pages_far_apart_take_no_more_memory_than_they_have() {
+  WorkerPool pool;
+  constexpr std::uint64_t k_apart = 512;         // pages in a huge one
+  constexpr std::uint64_t k_count = 100;
+  Memory memory(k_count * k_apart);
+  KeptMemory kept(pool);
+  kept.add(memory.address(), k_count * k_apart * k_page);
+  for (std::uint64_t i = 0; i < k_count; ++i) memory[i * k_apart * k_page] = static_cast<unsigned char>(i + 1);
+  const std::uint64_t before = own_pages();
+  CHECK(kept.keep());
+  CHECK(kept.cover(memory.address(), k_count * k_apart * k_page));
+  for (std::uint64_t i = 0; i < k_count; ++i) memory[i * k_apart * k_page] = static_cast<unsigned char>(i + 2);
+  kept.note_run();
+  CHECK(kept.keep());
+  CHECK(own_pages() - before < 8 * k_apart);
+  kept.put_back();
+  for (std::uint64_t i = 0; i < k_count; ++i) CHECK(memory[i * k_apart * k_page] == i + 1);
+}
 
 void what_nobody_has_touched_is_told() {
   Memory memory;
@@ -140,6 +168,7 @@ void only_what_may_have_been_written_is_looked_at() {
 }  // namespace
 
 int main() {
+  pages_far_apart_take_no_more_memory_than_they_have();
   what_nobody_has_touched_is_told();
   a_changed_byte_marks_its_piece_alone();
   a_later_copy_is_compared_with_and_the_first_one_put_back();
