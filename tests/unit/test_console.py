@@ -94,6 +94,18 @@ def test_help_imports_nothing_heavy():
     assert "typer" in imported
 
 
+def test_no_garbage_is_looked_for_at_the_end():
+    lines = (
+        "import atexit, gc, runpy, sys",
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))",
+        "del sys.argv[0]",
+        "runpy.run_path(sys.argv[0], run_name='__main__')",
+    )
+    words = [sys.executable, "-c", "\n".join(lines), *STAGE[1:], "a"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 def test_version():
     assert run("--version").stdout == f"kc-test (kerncap-stages) {__version__}\n"
 
