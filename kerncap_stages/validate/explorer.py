@@ -11,7 +11,6 @@ from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.store.chunks import RecentObjects
-from kerncap_stages.validate.arguments import choose_window
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
 from kerncap_stages.validate.fresh_states import FreshInputs, InputChoice, choose_inputs
@@ -21,7 +20,12 @@ from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_
 from kerncap_stages.validate.perturb.states import EVERYWHERE, LIGHT_PAIRS, MAX_BYTES, Perturbation
 from kerncap_stages.validate.perturb.trials import Trials
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
-from kerncap_stages.validate.variables import cut_variable, find_input_variables, name_variable
+from kerncap_stages.validate.variables import (
+    cut_variable,
+    find_input_variables,
+    is_in_large_memory,
+    name_variable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,8 +117,7 @@ class Explorer:
         The smallest come first: the largest are mostly weights. Last come the module variables that the
         program has set, and the kernel only reads; with a reference, which does not know them, they stay.
         """
-        left_out = {region.base_address for region in self.reach.unreached}
-        left_out |= find_runtime_regions(self._capture)
+        left_out = {each.base_address for each in self.reach.unreached} | find_runtime_regions(self._capture)
         regions = [
             region
             for region in (*self.reach.candidates, *self.reach.others)
@@ -122,7 +125,9 @@ class Explorer:
         ]
         regions.sort(key=lambda region: (region.size_bytes, region.base_address))
         variables = self._variables if self._settings.reference is None else []
-        return choose_inputs([*regions, *variables], self._limits.fresh_bytes)
+        large = [each for each in variables if is_in_large_memory(self._capture, each)]
+        regions += [each for each in variables if each not in large]
+        return choose_inputs(regions, self._limits.fresh_bytes, large)
 
     @property
     def kept_variables(self) -> list[Region]:
@@ -144,25 +149,23 @@ class Explorer:
         texts = (self._store.get(file.payload.digest) for file in files)
         return cut_variable(name, self._store.read_memory(region.pre.digest), texts)
 
-    def _find_fresh_parts(self, region: Region, seed: int) -> tuple[Span, ...]:
-        """Cut an input into the parts that get fresh values; of a large one the seed chooses them."""
-        parts, most_bytes = self.find_input_parts(region), self.inputs.in_parts.get(region.base_address)
-        return parts if most_bytes is None else choose_window(parts, most_bytes, seed ^ region.base_address)
-
     @cached_property
     def fresh(self) -> FreshInputs:
         """The states in which the inputs have fresh values."""
         inputs, unreached = self.inputs, self.unreached[0]
-        beside = None
-        if inputs.fresh_bytes + sum(region.size_bytes for region in unreached) <= MAX_CHANGED_BYTES:
-            beside = next(self.trials.make_joint(unreached), None)
+        fits = inputs.fresh_bytes + sum(region.size_bytes for region in unreached) <= MAX_CHANGED_BYTES
+        beside = next(self.trials.make_joint(unreached), None) if fits else None
         is_exact, seed = self._settings.bounds.is_exact, self._seed or 0
-        parts = [(region, self._find_fresh_parts(region, seed)) for region in inputs.fresh]
+        whole = [(region, self.find_input_parts(region)) for region in inputs.fresh]
+        parts, alone = (
+            [(region, inputs.cut(region, each, self._arguments, number)) for region, each in whole]
+            for number in (seed, 0)
+        )
         read = [each for each in parts if each[0] not in self.reach.candidates]
         return FreshInputs(
             self._baselines,
             parts,
-            [self._find_fresh_parts(region, 0) for region in inputs.fresh],
+            [each for _, each in alone],
             beside,
             self._begin_together,
             self._store,

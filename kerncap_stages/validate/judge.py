@@ -42,7 +42,7 @@ from kerncap_stages.validate.judgement import (
     explain_unreached,
     find_kept,
     judge_precision,
-    note_unread,
+    note_unseen,
 )
 from kerncap_stages.validate.nondeterminism import (
     KEPT_MEMORY,
@@ -265,8 +265,7 @@ class Judge:
             judgement = replace(judgement, inputs_kept=bool(inputs.fresh or inputs.kept))
             why = (self._explorer.fresh.left_out.explain() or [NOT_FRESH]) if inputs.fresh else []
             return judgement.note(*why) if judgement.passed else judgement
-        judgement = note_unread(judgement, inputs, baseline := found[0])
-        judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
+        judgement = replace(self._judge_from(judgement, variant, baseline := found[0]), seed=self._seed)
         others = list(self._explorer.fresh.find_others()) if judgement.passed else []
         if judgement.passed:
             judgement = judgement.note(*self._explorer.fresh.left_out.explain())
@@ -275,6 +274,8 @@ class Judge:
         self._explorer.begin_turns(self._captured, others, variant, self._plan_repeats(is_perturbed=True))
         for other in others:
             judgement = self._judge_from(judgement, variant, other) if judgement.passed else judgement
+        unseen = self._explorer.fresh.find_unseen(inputs.read_in_parts if judgement.passed else [])
+        judgement = note_unseen(judgement, map(self._explorer.find_input_parts, unseen))
         return judgement if judgement.passed else judgement.note(explain_seed(self._seed))
 
     def _judge_unreached(self, judgement: Judgement, variant: Path, regions: Sequence[Region]) -> Judgement:

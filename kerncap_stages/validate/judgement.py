@@ -37,9 +37,9 @@ BOUNDS_TOO_WIDE = (
 NOT_FRESH = (
     "the inputs kept their captured values: the captured kernel completes from no fresh ones that were tried"
 )
-NOT_READ = (
-    "with fresh values in parts of the inputs all outputs are as captured: the kernel may not read these "
-    "parts, and a variant that holds the results for exactly the captured values passes"
+NOT_SEEN = (
+    "fresh values in parts of {} change no output: the kernel may not read these parts, and a variant that "
+    "holds the results for exactly the captured values of it passes"
 )
 ROUNDS_OTHERWISE = (
     "with fresh values of its inputs the variant rounds otherwise than the captured kernel, by at most 16 "
@@ -231,17 +231,10 @@ def are_too_large(inputs: InputChoice) -> bool:
     )
 
 
-def note_unread(judgement: Judgement, inputs: InputChoice, fresh: BaselineRun) -> Judgement:
-    """Note that only parts of inputs have fresh values, and that all outputs are as captured.
-
-    The kernel may not read these parts. ``fresh``: the captured kernel's replay from these values.
-    """
-    read = [each for each in inputs.fresh if not each.written_size_bytes]
-    outputs = [each for each in (*inputs.fresh, *inputs.kept) if each.written_size_bytes]
-    are_parts = bool(read) and all(each.base_address in inputs.in_parts for each in read)
-    if not are_parts or any(fresh.outputs.get(each.base_address) != each.post for each in outputs):
-        return judgement
-    return replace(judgement.note(NOT_READ), inputs_kept=True)
+def note_unseen(judgement: Judgement, unseen: Iterable[Sequence[Span]]) -> Judgement:
+    """Note the inputs, by their parts, whose fresh values change no output."""
+    names = _name_parts(unseen)
+    return replace(judgement.note(NOT_SEEN.format(names)), inputs_kept=True) if names else judgement
 
 
 def explain_unreached(regions: Sequence[Region]) -> list[str]:

@@ -13,7 +13,7 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -26,14 +26,17 @@ CHUNK_BYTES = CHUNK_SIZE_BYTES  # those in which the store keeps memory
 _ALIGNMENT = 16  # bytes, of the largest element
 
 
-def choose_window(parts: Sequence[Span], most_bytes: int, seed: int) -> tuple[Span, ...]:
+def choose_window(
+    parts: Sequence[Span], starts: Iterable[int], most_bytes: int, seed: int
+) -> tuple[Span, ...]:
     """Cut the parts of a region to some chunks of it, of at most ``most_bytes`` together, but at least one.
 
-    Each part begins where a pointer leads, so the first chunk of each comes first, as far as they fit. The
-    others are chosen at random from the seed.
+    starts: offsets to which pointers lead. Their chunks come first, as far as they fit, then the first one of
+    each part. The others are chosen at random from the seed.
     """
     count = max(1, most_bytes // CHUNK_BYTES)
-    firsts = list(dict.fromkeys(part.start // CHUNK_BYTES for part in parts))[:count]
+    places = (*starts, *(part.start for part in parts))
+    firsts = list(dict.fromkeys(place // CHUNK_BYTES for place in places))[:count]
     last = max(part.end for part in parts)
     others = np.setdiff1d(np.arange(-(-last // CHUNK_BYTES)), firsts)
     generator = np.random.Generator(np.random.PCG64(seed))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # So many inputs are tried by themselves; of further ones only floats change.
 _MAX_INPUTS = 16
+# So many inputs that are fresh in parts are tried alone, to see whether outputs depend on these parts.
+_MAX_TRIED_ALONE = 4
 # After this many trials that did not end in time, only floats change.
 _MAX_SLOW_TRIALS = 2
 
@@ -99,6 +101,24 @@ class FreshInputs:
         if not self._was_sought:
             self._found, self._was_sought = self._find_baseline(), True
         return self._found
+
+    def find_unseen(self, regions: Sequence[Region]) -> list[Region]:
+        """Find which of these inputs change no output if they alone are as in the state that was found.
+
+        The kernel may not read where they have fresh values. Many inputs are tried together.
+        """
+        if self._found is None:
+            return []
+        trials = {trial.region.base_address: trial for trial in self._found[0].start.trials if trial.is_fresh}
+        tried = [region for region in regions if region.base_address in trials]
+        groups = [[region] for region in tried] if len(tried) <= _MAX_TRIED_ALONE else [tried]
+        unseen = []
+        for group in groups:
+            start = self._baselines.start_from(*(trials[region.base_address] for region in group))
+            run = self._baselines.run_once(start)
+            if not run.completed or not self._outputs.differ(run.outputs):
+                unseen += group
+        return unseen
 
     def choose_others(self, start: Start) -> list[Start]:
         """As ``OtherStates.choose``."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.store.chunks import read_differing_chunks
 from kerncap_stages.validate.arguments import Window
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.compare.elements import find_dtype
@@ -85,6 +86,17 @@ class OutputJudge:
     def find_lost_kept(self, replay: BaselineReplay) -> dict[str, str]:
         """As ``find_lost``, of a replay that is kept."""
         return self.find_lost(replay.pre_states, replay.changed)
+
+    def differ(self, outputs: Mapping[int, MemoryRef]) -> bool:
+        """Whether outputs, by base address, differ from the captured ones where the dispatch changed them."""
+        for region, _ in self._regions:
+            now = outputs.get(region.base_address)
+            if now is None or region.pre is None or region.post is None or now == region.post:
+                continue
+            for _, (post, pre, found) in read_differing_chunks(self._store, region.post, region.pre, now):
+                if ((post != pre) & (post != found)).any():
+                    return True
+        return False
 
     def _explain_loss(
         self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef

@@ -51,27 +51,30 @@ def _list_read(capture: Capture) -> Iterator[ModuleVariable]:
     for variable in capture.module_variables:
         is_own = variable.code_object == capture.code_digest and not variable.symbol.startswith(_NOT_SET)
         is_read = variable.pre is not None and variable.post in (None, variable.pre)
-        if is_own and is_read and 0 < variable.size_bytes <= _MAX_BYTES:
+        if is_own and is_read and variable.size_bytes > 0:
             yield variable
 
 
 def _describe(capture: Capture, variable: ModuleVariable) -> Region | None:
-    end = variable.address + variable.size_bytes
-    around = next(
-        (each for each in capture.regions if each.contains(variable.address) and end <= each.end_address),
-        None,
-    )
-    if (
-        around is None
-        or around.pre is None
-        or around.read_only
-        or around.kind is not MemoryKind.CODE_OBJECT
-        or around.size_bytes > _MAX_BYTES
-    ):
+    around = _find_around(capture, variable.address, variable.size_bytes)
+    if around is None or around.pre is None or around.read_only or around.kind is not MemoryKind.CODE_OBJECT:
         return None
     states = {name: getattr(variable, name) for name in ("pre", "post", "written", "written_size_bytes")}
     where = {"base_address": variable.address, "size_bytes": variable.size_bytes}
     return around.model_copy(update=states | where)
+
+
+def _find_around(capture: Capture, address: int, size_bytes: int) -> Region | None:
+    end = address + size_bytes
+    return next(
+        (each for each in capture.regions if each.contains(address) and end <= each.end_address), None
+    )
+
+
+def is_in_large_memory(capture: Capture, variable: Region) -> bool:
+    """Whether the memory around a variable is too large to be stored again for each state."""
+    around = _find_around(capture, variable.base_address, variable.size_bytes)
+    return around is None or around.size_bytes > _MAX_BYTES
 
 
 def _is_set(store: Store, capture: Capture, variable: ModuleVariable, content: bytes) -> bool:

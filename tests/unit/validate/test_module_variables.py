@@ -9,9 +9,11 @@ from manifest_examples import capture
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import LoadedCodeObject, MemoryKind, ModuleVariable
 from kerncap_stages.validate.arguments import Span
+from kerncap_stages.validate.fresh_states import choose_inputs
+from kerncap_stages.validate.judgement import explain_not_fresh
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import Perturbation, Trial
-from kerncap_stages.validate.variables import cut_variable, find_input_variables, inputs
+from kerncap_stages.validate.variables import cut_variable, find_input_variables, inputs, is_in_large_memory
 
 LOADED, SIZE = 0x7F0000100000, 4096
 COEFFICIENTS, TABLE, MODE, COUNTER, LIST = 64, 128, 0, 256, 512  # offsets
@@ -73,6 +75,19 @@ def made(store, monkeypatch):
 def test_inputs_are_those_that_the_program_has_set_and_the_kernel_only_reads(store, made):
     found = find_input_variables(store, made)
     assert [region.base_address - LOADED for region in found] == [COEFFICIENTS, MODE]
+
+
+def test_variables_in_large_memory_are_told(store, made, monkeypatch):
+    """Their memory would be stored again for each state."""
+    coefficients, mode = find_input_variables(store, made)
+    assert not is_in_large_memory(made, coefficients)
+    monkeypatch.setattr(inputs, "_MAX_BYTES", SIZE - 1)
+    assert find_input_variables(store, made) == [coefficients, mode]
+    assert is_in_large_memory(made, coefficients)
+    choice = choose_inputs([], SIZE, [coefficients, mode])
+    assert choice.kept == [coefficients, mode]
+    (told,) = explain_not_fresh(choice, lambda _: (Span(0, 4, None, "mode"),))
+    assert told.startswith("too large for fresh values (")
 
 
 def test_a_state_changes_the_variable_in_the_code_objects_memory_alone(store, made):

@@ -19,18 +19,24 @@ PARTS = (Span(0, SECOND, "fp64", "x"), Span(SECOND, SIZE, "fp32", "y"))
 
 @pytest.mark.parametrize("chunks", [1, 2, 8])
 def test_a_window_has_the_first_chunk_of_each_part_and_others_from_the_seed(chunks):
-    found = choose_window(PARTS, chunks * CHUNK_BYTES, seed=3)
+    found = choose_window(PARTS, (), chunks * CHUNK_BYTES, seed=3)
     window = Window(SIZE, found)
     assert window.chunk_bytes == chunks * CHUNK_BYTES
     assert found[0].start == 0
     assert any(part.start == SECOND for part in found) is (chunks > 1)
-    assert found == choose_window(PARTS, chunks * CHUNK_BYTES, seed=3)
-    others = {choose_window(PARTS, chunks * CHUNK_BYTES, seed) for seed in range(8)}
+    assert found == choose_window(PARTS, (), chunks * CHUNK_BYTES, seed=3)
+    others = {choose_window(PARTS, (), chunks * CHUNK_BYTES, seed) for seed in range(8)}
     assert len(others) == 8 if chunks > 2 else len(others) == 1
 
 
+def test_a_window_has_the_chunks_to_which_pointers_lead():
+    whole = (Span(0, SIZE, "fp32", "x"),)
+    found = Window(SIZE, choose_window(whole, (30 * CHUNK_BYTES + 8, SECOND), 3 * CHUNK_BYTES, seed=3))
+    assert [part.start // CHUNK_BYTES for part in found.parts] == [0, 17, 30]
+
+
 def test_a_window_begins_with_whole_elements_of_its_part():
-    found = choose_window(PARTS, 8 * CHUNK_BYTES, seed=3)
+    found = choose_window(PARTS, (), 8 * CHUNK_BYTES, seed=3)
     assert all(low.end <= high.start for low, high in pairwise(found))
     of_second = [part for part in found if part.label == "y"]
     assert len(of_second) > 1
@@ -43,7 +49,7 @@ def test_only_the_chunks_of_a_window_are_read_and_replaced(store):
     with store.begin_transaction() as transaction:
         memory = MemoryRef.to(transaction.put_memory(content))
         transaction.publish_objects()
-    for window in (Window(SIZE, choose_window(PARTS, 8 * CHUNK_BYTES, seed=3)), Window(SIZE, PARTS)):
+    for window in (Window(SIZE, choose_window(PARTS, (), 8 * CHUNK_BYTES, seed=3)), Window(SIZE, PARTS)):
         read = window.read(store, memory).copy()
         assert read.size == window.chunk_bytes
         expected = content.copy()
@@ -75,8 +81,10 @@ def make_regions(*sizes):
         ([(10, False), (40, True)], [1, 2], {}),
         ([(60, False), (70, True)], [1], {2: 4}),
         ([(10, True), (50, False), (100, False)], [1], {2: 27, 3: 27}),
-        ([(10, False), (1, True), (300, False), (300, False)], [1, 2], {3: 26, 4: 26}),
+        ([(10, False), (1, True), (300, False), (300, False)], [1, 2], {3: 26, 4: 27}),
         ([(64, False), (70, True)], [1], {}),
+        ([(30, False), (20, True), (65, False)], [1], {2: 17, 3: 17}),
+        ([(40, False), (5, True), (70, False), (9, True)], [1, 2, 4], {3: 10}),
     ],
 )
 def test_inputs_that_do_not_fit_share_what_is_left(sizes, whole, in_parts):
