@@ -8,6 +8,8 @@
 namespace nb = nanobind;
 
 NB_MODULE(_native, module) {
+  // When a stage ends, nobody looks for garbage any more: what is in a circle of references stays.
+  nb::set_leak_warnings(false);
   module.def("version", [] { return std::string(kerncap::core::version()); });
   module.def("demangle", &kerncap::bindings::demangle, nb::arg("name"));
   kerncap::bindings::hear_interrupts();

@@ -106,6 +106,22 @@ def test_no_garbage_is_looked_for_at_the_end():
     assert done.stdout.splitlines()[-1] == "True"
 
 
+def test_objects_of_native_code_in_a_circle_end_without_a_word(tmp_path):
+    lines = (
+        "import gc",
+        "from pathlib import Path",
+        "from kerncap_stages.store import Store",
+        f"circle = [Store.open(Path({str(tmp_path / 'store')!r}))]",
+        "circle.append(circle)",
+        "del circle",
+        "gc.freeze()",
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+
+
 def test_version():
     assert run("--version").stdout == f"kc-test (kerncap-stages) {__version__}\n"
 
