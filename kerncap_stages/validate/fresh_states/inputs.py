@@ -66,6 +66,7 @@ class FreshInputs:
         self._found: tuple[BaselineRun, bool] | None = None
         self._was_sought = False
         self._milder: dict[int, str] = {}  # why an input has not its strongest values, by its number
+        self._unseen: dict[tuple[int, ...], list[Region]] = {}  # an evaluation asks for each variant
         self._slow_trials = 0  # states of all inputs that did not end in time
         self.left_out = LeftOut()  # what is not tried
         self._others = OtherStates(
@@ -107,18 +108,22 @@ class FreshInputs:
 
         The kernel may not read where they have fresh values. Many inputs are tried together.
         """
+        key = tuple(region.base_address for region in regions)
+        if key not in self._unseen:
+            self._unseen[key] = list(self._find_unseen(regions))
+        return self._unseen[key]
+
+    def _find_unseen(self, regions: Sequence[Region]) -> Iterator[Region]:
         if self._found is None:
-            return []
+            return
         trials = {trial.region.base_address: trial for trial in self._found[0].start.trials if trial.is_fresh}
         tried = [region for region in regions if region.base_address in trials]
         groups = [[region] for region in tried] if len(tried) <= _MAX_TRIED_ALONE else [tried]
-        unseen = []
         for group in groups:
             start = self._baselines.start_from(*(trials[region.base_address] for region in group))
             run = self._baselines.run_once(start)
             if not run.completed or not self._outputs.differ(run.outputs):
-                unseen += group
-        return unseen
+                yield from group
 
     def choose_others(self, start: Start) -> list[Start]:
         """As ``OtherStates.choose``."""
