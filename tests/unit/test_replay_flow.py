@@ -72,10 +72,10 @@ def test_an_address_is_no_scalar_that_tells_cases_apart():
     kernarg = (base + 16).to_bytes(8, "little") + (64).to_bytes(4, "little") + (5).to_bytes(4, "little")
     capture = SimpleNamespace(
         kernarg=kernarg.hex(),
-        kernel=SimpleNamespace(slots=slots),
+        kernel=SimpleNamespace(slots=slots, demangled_name="k(float*, unsigned int, int)"),
         regions=[SimpleNamespace(base_address=base, size_bytes=4096)],
     )
-    assert _read_scalars(capture) == {"count": 64, "argument 2": 5}
+    assert _read_scalars(capture) == {"count": "64", "argument 2": "5"}
 
 
 def cases(*measured, kernels=("k", "k")):
