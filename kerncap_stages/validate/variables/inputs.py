@@ -17,6 +17,7 @@ from kerncap_stages.manifests.memory import MemoryKind, Region
 from kerncap_stages.replay.cuda_code import DAMAGE
 from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.validate.perturb.address_ranges import find_captured_ranges
+from kerncap_stages.validate.perturb.start import find_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,11 @@ def _list_read(capture: Capture) -> Iterator[ModuleVariable]:
 
 
 def _describe(capture: Capture, variable: ModuleVariable) -> Region | None:
-    around = _find_around(capture, variable.address, variable.size_bytes)
+    end = variable.address + variable.size_bytes
+    around = next(
+        (each for each in capture.regions if each.contains(variable.address) and end <= each.end_address),
+        None,
+    )
     if around is None or around.pre is None or around.read_only or around.kind is not MemoryKind.CODE_OBJECT:
         return None
     states = {name: getattr(variable, name) for name in ("pre", "post", "written", "written_size_bytes")}
@@ -64,17 +69,9 @@ def _describe(capture: Capture, variable: ModuleVariable) -> Region | None:
     return around.model_copy(update=states | where)
 
 
-def _find_around(capture: Capture, address: int, size_bytes: int) -> Region | None:
-    end = address + size_bytes
-    return next(
-        (each for each in capture.regions if each.contains(address) and end <= each.end_address), None
-    )
-
-
 def is_in_large_memory(capture: Capture, variable: Region) -> bool:
     """Whether the memory around a variable is too large to be stored again for each state."""
-    around = _find_around(capture, variable.base_address, variable.size_bytes)
-    return around is None or around.size_bytes > _MAX_BYTES
+    return find_around(capture, variable).size_bytes > _MAX_BYTES
 
 
 def _is_set(store: Store, capture: Capture, variable: ModuleVariable, content: bytes) -> bool:
