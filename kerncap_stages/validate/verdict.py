@@ -37,6 +37,7 @@ from kerncap_stages.store.remembered import load_known
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replays.baselines import Baselines, make_kept_finder, set_states_aside
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.replays.replayer import ProcessReplayer
 from kerncap_stages.validate.replays.speculation import Speculation
 
@@ -67,7 +68,11 @@ def judge_and_publish(
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
 
     def judge(known: Callable[[Digest], BaselineReplay | None]) -> tuple[Judgement, Baselines]:
-        replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys, request.shape)
+        # What two replays of a verdict read at about the same time, the first of them verifies.
+        verify_once = capture.size_bytes <= MAX_BYTES_AT_ONCE
+        replayer = ProcessReplayer(
+            *(store, capture, settings.timeout_s, standbys, request.shape), verify_once=verify_once
+        )
         # Killing a process in the middle of a kernel may cost a GPU of silicon dear.
         with Speculation(replayer, kills=capture.device.software) as replays:
             baselines = Baselines(store, capture, replays, scope, known)

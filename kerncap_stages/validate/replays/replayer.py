@@ -20,6 +20,7 @@ from kerncap_stages.validate.replays.outputs import (
     store_differing,
     store_outputs,
 )
+from kerncap_stages.validate.replays.verification import Verification
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +130,7 @@ class ProcessReplayer:
         """``timeout_s``: time limit of a run. ``standbys``: replayer processes that were started before.
 
         variant_shape: how variants are launched; None: as captured. verify_once: each state is hashed by the
-        first replay that restores it, and not by later ones: the store is in memory, and nobody else's.
+        first replay that restores it, and not by others, at the same time or later.
         """
         self._store = store
         self._size_bytes = capture.size_bytes
@@ -138,8 +139,7 @@ class ProcessReplayer:
         self._standbys = standbys
         self._variant_shape = variant_shape
         self._watched: Watched | None = None
-        self._verify_once = verify_once
-        self._verified: set[MemoryRef] = set()
+        self._verification = Verification(once=verify_once)
         # Of one dispatch from the captured state, on the software GPU; the latest that was counted.
         self.baseline_instructions: int | None = None
         self.variant_instructions: int | None = None
@@ -244,6 +244,7 @@ class ProcessReplayer:
         # Only the captured kernel has time for its further runs: a variant has what the user gave.
         budget_s = repeats.budget_ms / 1000 if repeats and variant is None else 0.0
         memories = {memory for each in (start, *further) for memory in each.pre_states.values()}
+        unverified = self._verification.take(memories)
         request = ReplayRequest(
             variant=variant,
             variant_shape=self._variant_shape,
@@ -262,11 +263,15 @@ class ProcessReplayer:
             state_orders=orders or {},
             states_within_ms=within_ms,
             watched=self._watched,
-            verify=not self._verify_once or not memories <= self._verified,
+            verify=bool(unverified),
         )
-        result = replay_capture(self._store, start.capture, request, self._standbys)
-        if result.outcome is ReplayOutcome.COMPLETED and result.states == len(further):
-            self._verified |= memories
+        is_verified = False
+        try:
+            result = replay_capture(self._store, start.capture, request, self._standbys)
+            is_verified = result.outcome is ReplayOutcome.COMPLETED and result.states == len(further)
+        finally:
+            if not is_verified:
+                self._verification.give_back(unverified)
         if not start.is_perturbed:
             self.baseline_instructions = result.baseline_instructions or self.baseline_instructions
             self.variant_instructions = result.variant_instructions or self.variant_instructions

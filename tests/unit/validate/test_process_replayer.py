@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from made_up_replays import VARIANT, Bench, double
 
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.report import ReplayResult
 from kerncap_stages.validate.perturb.start import Start
@@ -62,6 +63,25 @@ def test_a_state_is_hashed_by_the_first_replay_that_completes_from_it(replay, on
     assert replay(replayer, one, other, answer=ReplayResult(ReplayOutcome.COMPLETED, states=1))
     assert replay(replayer, one, other)  # the other one was left out
     assert replay(replayer, other) is not once
+
+
+def test_of_two_replays_at_the_same_time_one_hashes(replay, monkeypatch):
+    bench = replay.bench
+    replayer = ProcessReplayer(bench.store, bench.capture, 60.0, verify_once=True)
+    start, asked = Start(bench.store, bench.capture), []
+
+    def fail_after_another(store, capture, request, standbys):  # noqa: ARG001
+        asked.append(request.verify)
+        if len(asked) == 1:
+            replayer._replay(None, start, None, None)
+            raise ArtifactError("an object is damaged")
+        return ReplayResult(ReplayOutcome.COMPLETED)
+
+    monkeypatch.setattr(replayer_module, "replay_capture", fail_after_another)
+    with pytest.raises(ArtifactError):
+        replayer._replay(None, start, None, None)
+    replayer._replay(None, start, None, None)  # the one that should have hashed it did not complete
+    assert asked == [True, False, True]
 
 
 @pytest.mark.parametrize(
