@@ -278,6 +278,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time")
     parser.add_argument("--json", type=Path, help="also write the results to a file")
     options = parser.parse_args()
+    if options.json:
+        try:
+            options.json.touch()  # not after an hour
+        except OSError as error:
+            parser.error(
+                f"cannot write {options.json}: {error.strerror}; the root has only the checkout's folder"
+            )
     print(f"seed {options.seed}: `make sweep ARGS='--seed {options.seed}'` draws the same tests", flush=True)
     libraries = [
         Library(name, find_programs(LIBRARIES[name]), Random(f"{options.seed} {name}"))  # noqa: S311

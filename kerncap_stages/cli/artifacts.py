@@ -11,7 +11,7 @@ from kerncap_stages.cli.store_option import name_project_store
 from kerncap_stages.code.file_format import FileFormat, find_format, is_for_amd
 from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.project.artifacts import find_capture_of, find_project
-from kerncap_stages.project.checkout import is_project
+from kerncap_stages.project.folder import is_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import copy_closure, list_in_other_store
 from kerncap_stages.text.formats import list_first
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.project.cases import Case
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
 
 _MAX_SHOWN = 5  # projects in a folder
 

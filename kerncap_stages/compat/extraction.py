@@ -43,8 +43,9 @@ from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.pages.verdict import format_footer
-from kerncap_stages.project.checkout import check_out, count_captures, is_project
+from kerncap_stages.project.checkout import check_out
 from kerncap_stages.project.default_folder import make_folder_name
+from kerncap_stages.project.folder import count_captures, is_project
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
 from kerncap_stages.text.formats import count, describe_same_instructions

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError, UsageError
-from kerncap_stages.project.checkout import find_project_folder, is_project
+from kerncap_stages.project.folder import find_project_folder, is_project
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -10,7 +10,7 @@ from kerncap_stages.compat.conversion import make_validation_result
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
-from kerncap_stages.project.checkout import open_project
+from kerncap_stages.project.folder import open_project
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import JudgeSettings, make_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.os_strings import to_os_string
-from kerncap_stages.project.checkout import is_project
+from kerncap_stages.project.folder import is_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

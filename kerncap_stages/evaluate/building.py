@@ -19,7 +19,7 @@ from kerncap_stages.evaluate.regular import read_regular_file
 from kerncap_stages.evaluate.snapshot import copy_project
 from kerncap_stages.generate.mirror import make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_response_text
-from kerncap_stages.project.checkout import CAPTURE
+from kerncap_stages.project.folder import CAPTURE
 from kerncap_stages.project.variants import VARIANTS
 from kerncap_stages.replay.variant_shape import find_variant_shape
 

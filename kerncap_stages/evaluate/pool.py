@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.evaluate.contract import Role
 from kerncap_stages.evaluate.tasks import Task
-from kerncap_stages.validate.request import SEEDS
+from kerncap_stages.validate.request import draw_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +77,7 @@ class Seeds:
         if self._given is not None:
             return self._given
         if entry.read_at > self._read:
-            self._seed, self._read = secrets.randbelow(SEEDS), read
+            self._seed, self._read = draw_seed(), read
         return self._seed
 
 

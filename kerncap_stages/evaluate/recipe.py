@@ -11,7 +11,7 @@ from kerncap_stages.compilers.cuda import CudaToolchain
 from kerncap_stages.compilers.hip import HipToolchain
 from kerncap_stages.compilers.nvrtc import SCRIPT
 from kerncap_stages.errors import UsageError
-from kerncap_stages.project.checkout import list_written_files
+from kerncap_stages.project.folder import list_written_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from kerncap_stages.evaluate.regular import read_regular_file
-from kerncap_stages.project.checkout import CAPTURE, list_written_files
+from kerncap_stages.project.folder import CAPTURE, list_written_files
 from kerncap_stages.project.variants import VARIANTS
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused
@@ -28,7 +27,7 @@ def write_file(folder: Path, name: str, content: bytes, *, executable: bool = Fa
     Raises Refused if a folder in the path is a link.
     """
     with _open_parent(folder, name, make=True) as (parent, last):
-        draft = f".kerncap-{secrets.token_hex(8)}.tmp"
+        draft = f".kerncap-{os.urandom(8).hex()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             fd = os.open(draft, flags, 0o777 if executable else 0o666, dir_fd=parent)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import open_view
-from kerncap_stages.project.checkout import find_project_folder, is_project, open_project
+from kerncap_stages.project.folder import find_project_folder, is_project, open_project
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
     from kerncap_stages.store import Store
 
 

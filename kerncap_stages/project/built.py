@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import Refused
-from kerncap_stages.project.checkout import find_edited_files, hash_file, is_project
+from kerncap_stages.project.folder import find_edited_files, hash_file, is_project
 from kerncap_stages.project.variants import (
     SOURCES,
     VARIANTS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -13,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.user_folder import remove_file, require_no_links, write_file
+from kerncap_stages.project.folder import (
+    RECORD,
+    RECORD_VERSION,
+    STORE,
+    hash_file,
+    is_project,
+    read_record,
+)
 from kerncap_stages.project.variants import set_aside
 from kerncap_stages.store import Store
 from kerncap_stages.store.collect import collect_garbage
@@ -27,10 +34,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.reproducer import ProjectFile, Reproducer
 
-CAPTURE = "capture"
-RECORD = f"{CAPTURE}/project.json"
-STORE = f"{CAPTURE}/store"
-_RECORD_VERSION = 1
 _MAX_LISTED = 5
 
 
@@ -62,16 +65,6 @@ class Checkout:
         ]
 
 
-@dataclass(frozen=True)
-class Project:
-    """An opened project: its own store and the artifact it was made from."""
-
-    folder: Path
-    store: Path
-    reproducer: Digest
-    captures: tuple[Digest, ...]
-
-
 def check_out(
     store: Store,
     digest: Digest,
@@ -94,7 +87,7 @@ def check_out(
             raise UsageError(
                 f"{folder} exists and is not a generated project", hint="give an empty or a new folder"
             )
-        before = _read_record(folder)
+        before = read_record(folder)
         record = _make_record(digest, reproducer)
         if not force:
             _require_all_captures(folder, before, record)
@@ -218,11 +211,6 @@ def _list_captures(captures: Sequence[str]) -> str:
     return f"{count(len(captures), 'capture')} ({shown})"
 
 
-def count_captures(folder: Path) -> int:
-    """Count the captures of the project in a folder; 0 if there is none."""
-    return len(_read_record(folder).get("captures", ()))
-
-
 def find_checkout(
     digest: Digest,
     reproducer: Reproducer | View,
@@ -232,7 +220,7 @@ def find_checkout(
     held_out: Collection[Digest] = (),
 ) -> Checkout | None:
     """Return the result of ``check_out`` if it would write nothing, else None. Writes nothing itself."""
-    before = _read_record(folder)
+    before = read_record(folder)
     lacking, kept = _compare(reproducer, folder, before, force=force)
     if lacking or before != _make_record(digest, reproducer) or _list_held_out(folder, held_out):
         return None
@@ -258,73 +246,9 @@ def _compare(
 
 def _make_record(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
     return {
-        "schema_version": _RECORD_VERSION,
+        "schema_version": RECORD_VERSION,
         "reproducer": str(digest),
         "kernels": [kernel.name for kernel in reproducer.kernels],
         "captures": [str(ManifestRef(kernel.capture).digest) for kernel in reproducer.kernels],
         "files": {file.path: str(FileRef(file.payload).digest) for file in reproducer.files},
     }
-
-
-def is_project(folder: Path) -> bool:
-    """Whether a folder was made by ``check_out``."""
-    return (folder / RECORD).is_file()
-
-
-def find_project_folder(folder: Path) -> Path:
-    """Return the folder above for the ``capture`` folder of a project, and any other folder as it is."""
-    above = folder.resolve().parent
-    is_capture = not is_project(folder) and is_project(above) and folder.resolve() == above / CAPTURE
-    return above if is_capture else folder
-
-
-def find_edited_files(folder: Path) -> list[str]:
-    """Return the files of a project that were edited or removed since they were written."""
-    written = _read_record(folder).get("files", {})
-    return [path for path, digest in sorted(written.items()) if hash_file(folder / path) != digest]
-
-
-def list_written_files(folder: Path) -> tuple[str, ...]:
-    """Return the files that were written into a project, by their paths below it; empty if it is none."""
-    written = _read_record(folder).get("files", {})
-    return tuple(
-        path for path in written if path and not path.startswith("/") and ".." not in path.split("/")
-    )
-
-
-def open_project(folder: Path) -> Project:
-    """Read a project's record.
-
-    Raises ArtifactError if the folder is not a project or its record is damaged.
-    """
-    record = _read_record(folder)
-    try:
-        return Project(
-            folder=folder,
-            store=(folder / STORE).absolute(),  # Store.open takes a name that begins with ~ for a home
-            reproducer=Digest(record["reproducer"]),
-            captures=tuple(Digest(capture) for capture in record["captures"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f"{folder} is not a generated project: {RECORD} is missing or damaged",
-            hint="give the folder that kc-generate printed, or run it again",
-        ) from error
-
-
-def _read_record(folder: Path) -> Mapping[str, Any]:
-    try:
-        record = json.loads((folder / RECORD).read_text())
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) and record.get("schema_version") == _RECORD_VERSION else {}
-
-
-def hash_file(path: Path) -> str | None:
-    """Return the SHA-256 of a file's bytes; None if there is no such file, or it cannot be read."""
-    try:
-        if not path.is_file():  # reading a pipe would block
-            return None
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
     from kerncap_stages.store import Store
 
 

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +133,7 @@ def make_system_error(what: str, error: OSError) -> StoreError:
 
 def _replace(root: Path, path: Path, text: str) -> None:
     """Write a file atomically and durably: after a crash it has the old text or the new one."""
-    draft = root / "tmp" / f"small-{secrets.token_hex(8)}"
+    draft = root / "tmp" / f"small-{os.urandom(8).hex()}"
     try:
         with draft.open("x", encoding="utf-8") as file:
             file.write(text)

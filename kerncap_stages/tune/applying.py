@@ -17,7 +17,7 @@ from kerncap_stages.evaluate.building import BUILD_S, FLAG_FILES
 from kerncap_stages.evaluate.make_runner import MakeRunner, NotBuiltError
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.machine.user_folder import write_file
-from kerncap_stages.project.checkout import hash_file
+from kerncap_stages.project.folder import hash_file
 from kerncap_stages.project.variants import VARIANTS
 from kerncap_stages.replay.variant_shape import SUFFIX
 from kerncap_stages.tune.applied import FOLDER, NAME, Applied, read_applied

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 from kerncap_stages.machine.one_thread import import_numpy
 from kerncap_stages.manifests import load
-from kerncap_stages.replay.standby import Standbys
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.request import find_verdict, read_request
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings, Request
 
@@ -53,6 +52,8 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
 
         if (known := publish_with_origin(store, request)) is not None:
             return known
+    from kerncap_stages.replay.standby import Standbys
+
     with Standbys(request.backend, request.device_index, request.only_gpu) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
         standbys.start(1)

@@ -6,7 +6,7 @@ This module imports neither numpy nor the models, so that a verdict that is alre
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +28,18 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.store.remembered import Remembered
 
 
-SEEDS = 1 << 32  # too many to guess, and short enough to type
+_SEED_BYTES = 4  # too many to guess, and short enough to type
+
+
+def draw_seed() -> int:
+    """Draw a seed of fresh values that nobody can know before."""
+    return int.from_bytes(os.urandom(_SEED_BYTES))
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class JudgeSettings:
         """Choose the seed of fresh values, which no variant can know; None if there are none."""
         if not self.perturb or not self.fresh_values:
             return None
-        return secrets.randbelow(SEEDS) if self.seed is None else self.seed
+        return draw_seed() if self.seed is None else self.seed
 
 
 @dataclass(frozen=True)

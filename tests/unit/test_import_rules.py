@@ -264,7 +264,7 @@ def test_few_functions_import():
     """A command imports what it does when it is called, so that ``--help`` is fast; others have a reason."""
     others = [name for name in MODULES if not is_command(name)]
     found = {name: lines for name in others if (lines := imports_in_functions(name))}
-    assert sum(map(len, found.values())) <= 27, {name: len(lines) for name, lines in found.items()}
+    assert sum(map(len, found.values())) <= 28, {name: len(lines) for name, lines in found.items()}
 
 
 def is_command(name: str) -> bool:

@@ -9,7 +9,7 @@ import executables
 import pytest
 
 from kerncap_stages.cli.artifacts import explain_path
-from kerncap_stages.project.checkout import is_project
+from kerncap_stages.project.folder import is_project
 
 AMD = b"\x7fELF\x02\x01\x01\x40" + bytes(8) + b"\x03\x00" + (224).to_bytes(2, "little") + bytes(64)
 HOST = b"\x7fELF\x02\x01\x01\x00" + bytes(8) + b"\x03\x00" + (62).to_bytes(2, "little") + bytes(64)

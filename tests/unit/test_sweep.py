@@ -79,3 +79,11 @@ def test_comparisons_with_a_database_that_is_not_there_are_left_out(tmp_path):
     program.write_text("#!/bin/sh\nprintf 'pow2/accuracy.\\n  a\\npow2/bitwise_repro_test.\\n  b\\n'\n")
     program.chmod(0o755)
     assert [case.name for case in sweep.list_cases("rocFFT", program)] == ["rocfft-test pow2/accuracy.a"]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_any_test(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["sweep", "--json", str(tmp_path / "absent/results.json")])
+    with pytest.raises(SystemExit) as ended:
+        sweep.main()
+    assert ended.value.code == 2
+    assert "cannot write" in capsys.readouterr().err

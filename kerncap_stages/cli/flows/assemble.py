@@ -11,7 +11,7 @@ from kerncap_stages.generate.hip_project import HipProject
 from kerncap_stages.machine.user_folder import write_file
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.project.checkout import open_project
+from kerncap_stages.project.folder import open_project
 from kerncap_stages.store import Store
 from kerncap_stages.text.terminal import make_printable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.generate.assembly import Assembled
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
 
 
 def assemble_project(folder: Path, output: Path | None) -> None:

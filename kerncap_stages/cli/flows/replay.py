@@ -18,7 +18,7 @@ from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.project.built import explain_timed, warn_of_stale_variant
 from kerncap_stages.project.cases import average_ratios, compare_counts, read_cases
-from kerncap_stages.project.checkout import find_project_folder
+from kerncap_stages.project.folder import find_project_folder
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import make_printable

@@ -23,7 +23,7 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import require_current, warn_of_stale_variant
-from kerncap_stages.project.checkout import is_project
+from kerncap_stages.project.folder import is_project
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.replay.in_program import require_fit, require_shape
 from kerncap_stages.replay.program_variables import ConnectedCode, connect_code

@@ -33,7 +33,7 @@ from kerncap_stages.project.built import (
     warn_of_stale_variant,
 )
 from kerncap_stages.project.cases import read_cases, summarise_cases
-from kerncap_stages.project.checkout import find_project_folder
+from kerncap_stages.project.folder import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.engine import judge_now
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import JudgeSettings

@@ -269,7 +269,7 @@ def test_a_code_object_without_the_kernel_is_refused(tmp_path):
 
 
 def test_a_project_without_assembly_says_so(tmp_path):
-    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.project.folder import Project
 
     empty = Project(tmp_path, tmp_path / "capture/store", "0" * 64, ())
     with pytest.raises(UsageError, match=r"kernel_variant\.s"):

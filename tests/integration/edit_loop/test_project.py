@@ -16,7 +16,8 @@ from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.project import checkout
-from kerncap_stages.project.checkout import check_out, open_project
+from kerncap_stages.project.checkout import check_out
+from kerncap_stages.project.folder import open_project
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
