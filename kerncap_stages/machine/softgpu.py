@@ -123,7 +123,9 @@ class SoftGpu:
         """
         environment = dict(os.environ if base is None else base)
         library = str(find_native_file(_LIBRARY))
-        loaded = [path for path in environment.get("LD_PRELOAD", "").split(":") if path and path != library]
+        # A shell of another installation may have loaded its own copy: a process with two crashes.
+        loaded = environment.get("LD_PRELOAD", "").split(":")
+        loaded = [path for path in loaded if path and Path(path).name != _LIBRARY]
         environment["LD_PRELOAD"] = ":".join([library, *loaded])
         environment.pop(_VARIABLE, None)  # the caller wants the software GPU, whatever the variable says
         settings = {

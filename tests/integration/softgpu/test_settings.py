@@ -102,3 +102,11 @@ def test_a_stage_refuses_a_schedule_that_is_none_before_the_program_starts(stage
     assert "KERNCAP_SOFTGPU_SCHEDULE=banana" in done.err
     assert "hardware-like, adversarial or adversarial:SEED" in done.err
     assert not (stages.folder / "began").exists()
+
+
+def test_another_installations_copy_is_replaced():
+    """A shell may have loaded it, for programs started by hand. A process with two copies crashes."""
+    own = SoftGpu().make_environment({})["LD_PRELOAD"]
+    for others in ("", ":libother.so"):
+        base = {"LD_PRELOAD": f"/elsewhere/libkerncap_softgpu.so:{own}{others}"}
+        assert SoftGpu().make_environment(base)["LD_PRELOAD"] == own + others
