@@ -64,7 +64,7 @@ def _make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="LAYER",
-        help="add a layer of packages: llama.cpp, library-tests, blas, slurm; with 7.2: frameworks",
+        help="add a layer of packages: llama.cpp, library-tests, blas, hipcub, slurm; with 7.2: frameworks",
     )
     source = argparse.ArgumentParser(add_help=False)
     source.add_argument(

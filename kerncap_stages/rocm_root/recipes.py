@@ -102,6 +102,14 @@ BLAS = Layer(
     size_gib=8.0,
 )
 
+# Headers of ROCm's sorts, scans and reductions: a program that includes them compiles their kernels itself.
+HIPCUB = Layer(
+    name="hipcub",
+    packages=("libhipcub-dev", "librocprim-dev"),
+    supported={"libhipcub-dev": ("6.4", "6.5"), "librocprim-dev": ("6.4", "6.5")},
+    size_gib=2.6,
+)
+
 # What `make test-fleet` runs a cluster of several nodes with.
 SLURM = Layer(
     name="slurm",
@@ -141,7 +149,7 @@ RECIPES = {
             llvm="21",
             size_gib=2.5,
             snapshot="20261030T080000Z",
-            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS, BLAS, SLURM)},
+            layers={layer.name: layer for layer in (LLAMA_CPP, LIBRARY_TESTS, BLAS, HIPCUB, SLURM)},
         ),
         Recipe(
             rocm="7.2",
