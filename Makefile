@@ -37,8 +37,8 @@ sweep: ## run a random sample of the tests of ROCm's libraries for an hour (20 G
 study: ## build llama.cpp, take kernels out of it, measure the edit loop (hours, 7 GB of disk); ARGS=--help
 	$(ROOT) run --rocm 6.4 --with blas -- python3 tools/workbench.py shell python docs/case-studies/llama/study.py $(WORDS)
 
-study-ck: ## the same with Composable Kernel: a GEMM, a reduction, flash attention (half an hour); ARGS=--help
-	$(ROOT) run --rocm 6.4 -- python3 tools/workbench.py shell python docs/case-studies/composable-kernel/study.py $(WORDS)
+study-ck: ## the same with Composable Kernel (GEMM, reduction, attention) and hipCUB's sort (half an hour); ARGS=--help
+	$(ROOT) run --rocm 6.4 --with hipcub -- python3 tools/workbench.py shell python docs/case-studies/composable-kernel/study.py $(WORDS)
 
 study-frameworks: ## take kernels out of CuPy's and JAX's programs on ROCm 7.2, judge edits (half an hour, 8 GB of disk)
 	$(ROOT) run --rocm 7.2 --with frameworks -- python3 tools/workbench.py shell python docs/case-studies/frameworks/study.py $(WORDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,19 @@ def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
     for name in names:
         sys.modules.pop(name, None)
     sys.modules.update(others)
+
+
+def test_each_kernel_has_a_program_that_cmake_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = STUDIES / "composable-kernel"
+    monkeypatch.syspath_prepend(STUDIES / "common")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "kernels", raising=False)  # the study on llama.cpp has one, too
+    programs = {kernel.program for kernel in importlib.import_module("kernels").KERNELS}
+    monkeypatch.delitem(sys.modules, "kernels")
+    assert {path.stem for path in (folder / "programs").glob("*.cpp")} == programs
+    found = re.search(r"foreach\(program ([^)]+)\)", (folder / "programs/CMakeLists.txt").read_text())
+    assert found is not None
+    assert set(found[1].split()) == programs
 
 
 def test_page_and_pictures_are_what_the_results_give(study: Any) -> None:

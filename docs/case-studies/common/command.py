@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edits import Kernel
     from running import Study
 
-PACKAGES = ("libamdhip64-dev", "librocblas-dev", "clang-21", "cmake")
+PACKAGES = ("libamdhip64-dev", "librocblas-dev", "libhipcub-dev", "librocprim-dev", "clang-21", "cmake")
 
 
 def describe_machine() -> dict[str, Any]:

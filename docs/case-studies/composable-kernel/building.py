@@ -1,7 +1,8 @@
-"""Fetches Composable Kernel, and builds programs that call it, for gfx90a."""
+"""Fetches Composable Kernel and hipCUB, and builds programs that call them, for gfx90a."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 SDIST = "flash_attn-2.8.3.tar.gz"
 SHA256 = "1e71dd64a9e0280e0447b8a0c2541bad4bf6ac65bdeaa2f90e51a9e57de0370d"
 INSIDE = "flash_attn-2.8.3/csrc/composable_kernel/"
+# The ROCm root has these headers. The study edits copies.
+INCLUDE = Path("/usr/include")
+HIPCUB = ("hipcub", "rocprim")
 OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DCMAKE_HIP_ARCHITECTURES=gfx90a",
@@ -21,11 +25,11 @@ OPTIONS = (
 
 
 class ComposableKernel(Study):
-    """Composable Kernel and the programs in the study's folder."""
+    """The libraries and the programs in the study's folder."""
 
     @property
     def edited(self) -> Path:
-        """The library's folder of headers."""
+        """The libraries' folder of headers."""
         return self.source / "include"
 
     def program(self, name: str) -> tuple[str | Path, ...]:
@@ -34,11 +38,15 @@ class ComposableKernel(Study):
 
 
 def fetch(study: ComposableKernel) -> dict[str, Any]:
-    """Fetch the source archive, and unpack the library."""
-    return study.fetch(SDIST, SHA256, INSIDE)
+    """Fetch the source archive, unpack Composable Kernel, and copy the headers of hipCUB and rocPRIM."""
+    found = study.fetch(SDIST, SHA256, INSIDE)
+    for name in HIPCUB:
+        for folder in (study.edited, study.original):
+            shutil.copytree(INCLUDE / name, folder / name, dirs_exist_ok=True)
+    return found
 
 
 def build(study: ComposableKernel) -> dict[str, Any]:
     """Configure and build the programs."""
-    found = study.configure_and_build(PROGRAMS, (*OPTIONS, f"-DCOMPOSABLE_KERNEL={study.source}"))
+    found = study.configure_and_build(PROGRAMS, (*OPTIONS, f"-DHEADERS={study.edited}"))
     return {**found, "options": list(OPTIONS)}

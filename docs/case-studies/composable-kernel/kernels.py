@@ -1,4 +1,4 @@
-"""The kernels of the study on Composable Kernel, with their edits. Files are in the library's include/."""
+"""The kernels of the study on Composable Kernel and hipCUB, with their edits. Files are in include/."""
 
 from __future__ import annotations
 
@@ -63,6 +63,25 @@ KERNELS = (
             after="// STAGE 2,",
             old="o_acc(i_j_idx) *= tmp;",
             new="",
+        ),
+    ),
+    Kernel(
+        key="sort",
+        pattern="radix_sort_block_sort_kernel<",
+        file="rocprim/device/specialization/device_radix_block_sort.hpp",
+        program="sort",
+        right=Edit(
+            "promise the compiler work-groups of at most {n}",
+            after="ROCPRIM_KERNEL",
+            old="__launch_bounds__(device_params<Config>().block_size)",
+            new="__launch_bounds__({n})",
+            values=(320, 384, 448, 512),
+        ),
+        wrong=Edit(
+            "leave out the highest bit of the keys",
+            after="sort_single<",
+            old="current_radix_bits);",
+            new="current_radix_bits - 1);",
         ),
     ),
 )

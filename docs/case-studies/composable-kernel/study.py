@@ -1,7 +1,7 @@
-"""Composable Kernel and flash attention, from a program to verdicts on edits: `make study-ck` runs this file.
+"""Composable Kernel, flash attention and hipCUB, from a program to verdicts: `make study-ck` runs this file.
 
-It fetches the library's headers, builds three programs that call it, takes a kernel out of each, edits it,
-and measures every step. It works as the study on llama.cpp does.
+It fetches the libraries' headers, builds programs that call them, takes a kernel out of each, edits it, and
+measures every step. It works as the study on llama.cpp does.
 """
 
 from __future__ import annotations
