@@ -100,6 +100,7 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
                                              architecture_of(m_device->isa)};
   }
   if (m_device->is_software()) ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // waits nap: else each takes 50 us more
+  find_write_watch();
   m_guard = replay::Guard(plan, k_page_bytes, [](const replay::Region& region) { return !region.on_host(); });
   m_watches = m_reach_devices && m_device->is_software() && watched_bytes(plan) <= most_watched_bytes();
   m_opened = {m_device->name, m_device->isa, m_machine.runtime_version, {}, {}, m_device->peaks, m_device->is_software()};

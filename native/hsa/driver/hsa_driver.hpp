@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/write_watch.hpp"
 #include "hsa/driver/hidden_arguments.hpp"
 #include "hsa/driver/hip_launcher.hpp"
 #include "hsa/driver/kept_memory.hpp"
@@ -28,6 +29,11 @@ struct LoadedCode;
 class HsaDriver final : public replay::Driver, private replay::Watch {
  public:
   HsaDriver() : replay::Driver({.switches = {{"--hip-launch", &m_wants_hip}}}) {}
+  ~HsaDriver() override {
+    if (m_watch_writes != nullptr) (void)m_watch_writes(nullptr);
+  }
+  HsaDriver(const HsaDriver&) = delete;
+  HsaDriver& operator=(const HsaDriver&) = delete;
 
   bool read_line(std::string_view what, replay::PlanLine& line, const replay::Plan& plan) override {
     return m_hidden.read_line(what, line, plan);
@@ -86,6 +92,8 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
   core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch,
                                              std::uint32_t private_bytes);
+  void find_write_watch();
+  void note_run();
   void submit(const Packet& packet);
   core::Result<void> wait_for_kernel();
   core::Result<void> prepare_grid_barrier(const replay::Launch& launch);
@@ -137,6 +145,12 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   core::WorkerPool m_pool;
   KeptMemory m_saved_in_place{m_pool};          // what is saved of memory that the processor reaches
   bool m_watches = false;
+  // The software GPU tells what a run writes. Null: it cannot, or it is a GPU of silicon.
+  core::WriteWatch::Function m_watch_writes = nullptr;
+  const core::WriteWatch m_write_watch{[](void* self, std::uint64_t begin, std::uint64_t end) {
+                                         static_cast<HsaDriver*>(self)->note_write(begin, end - begin);
+                                       },
+                                       this};
   KeptMemory m_remembered{m_pool};
   std::vector<const replay::Region*> m_remembered_regions;
   // Physical memory that several ranges map, by the plan's number for it.

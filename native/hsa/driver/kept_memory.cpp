@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace kerncap::hsa {
@@ -14,6 +15,8 @@ namespace {
 constexpr std::uint64_t k_page = 4096;
 constexpr std::uint64_t k_slab_bytes = std::uint64_t{2} << 20;   // for one thread at a time
 constexpr std::byte k_zeros[k_page] = {};
+constexpr std::uint64_t k_at_once = 64;                  // pages that mincore() is asked for
+constexpr std::uint32_t k_not_copied = UINT32_MAX;       // for a place in a copy
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
@@ -31,10 +34,11 @@ const std::byte* memory(std::uint64_t address, bool is_touched) {
   return is_touched ? static_cast<const std::byte*>(pointer(address)) : k_zeros;
 }
 
-// Each page is one thread's at a time, but for pages that two ranges share.
-bool is_set(std::uint8_t& flag) { return std::atomic_ref(flag).load(std::memory_order_relaxed) != 0; }
+// Each page is one thread's at a time, but for pages that two ranges share. What is copied before a write is there for whoever
+// sees the flag.
+bool is_set(std::uint8_t& flag) { return std::atomic_ref(flag).load(std::memory_order_acquire) != 0; }
 
-void set(std::uint8_t& flag, bool value) { std::atomic_ref(flag).store(value ? 1 : 0, std::memory_order_relaxed); }
+void set(std::uint8_t& flag, bool value) { std::atomic_ref(flag).store(value ? 1 : 0, std::memory_order_release); }
 
 // Nothing of it takes memory until it is written. Null: there is no room.
 std::byte* reserve(std::uint64_t bytes) {
@@ -71,6 +75,7 @@ KeptMemory::~KeptMemory() {
 void KeptMemory::add(std::uint64_t address, std::uint64_t bytes) {
   if (bytes == 0) return;
   m_all.push_back({m_parts.size(), address, address + bytes});
+  m_part_of[address + bytes] = m_parts.size();
   m_parts.push_back({address, bytes, m_pages});
   m_pages += m_parts.back().pages();
 }
@@ -86,14 +91,40 @@ const std::byte* KeptMemory::last(const Page& page) const {
 }
 
 void KeptMemory::note_write(std::uint64_t address, std::uint64_t bytes) {
-  for (const Part& part : m_parts) {
+  if (m_may_differ.empty()) return;
+  for (auto at = m_part_of.upper_bound(address); at != m_part_of.end(); ++at) {
+    const Part& part = m_parts[at->second];
+    if (part.address >= address + bytes) return;
     const std::uint64_t begin = std::max(address, part.address);
     const std::uint64_t end = std::min(address + bytes, part.address + part.bytes);
-    if (begin >= end || m_may_differ.empty()) continue;
-    const auto page_of = [&](std::uint64_t at) {
-      return static_cast<std::ptrdiff_t>(part.first_page + (at - part.first_address()) / k_page);
-    };
-    std::fill(m_may_differ.begin() + page_of(begin), m_may_differ.begin() + page_of(end - 1) + 1, std::uint8_t{1});
+    note_pages(part, (begin - part.first_address()) / k_page, (end - 1 - part.first_address()) / k_page + 1);
+  }
+}
+
+// Most calls are for pages that were told before.
+void KeptMemory::note_pages(const Part& part, std::uint64_t begin, std::uint64_t end) {
+  const auto may_differ = std::span(m_may_differ).subspan(part.first_page + begin, end - begin);
+  if (std::all_of(may_differ.begin(), may_differ.end(), is_set)) return;
+  if (m_copies_before_writes) {
+    const std::lock_guard lock(m_first_mutex);
+    for (std::uint64_t page = begin; page < end; page += k_at_once) copy_first(part, page, std::min(page + k_at_once, end));
+  }
+  for (std::uint8_t& page : may_differ) set(page, true);
+}
+
+void KeptMemory::copy_first(const Part& part, std::uint64_t begin, std::uint64_t end) {
+  std::uint8_t touched[k_at_once];
+  hsa::find_touched(part.first_address() + begin * k_page, (end - begin) * k_page, touched);
+  const bool is_any_touched = may_be_swapped();
+  for (std::uint64_t page = begin; page < end; ++page) {
+    std::uint32_t& place = m_in_first[part.first_page + page];
+    if (place != k_not_copied) continue;
+    place = 0;
+    if ((touched[page - begin] & 1) == 0 && !is_any_touched) continue;
+    place = ++m_first_taken;
+    const std::uint64_t address = std::max(part.first_address() + page * k_page, part.address);
+    const std::uint64_t behind = std::min(part.first_address() + (page + 1) * k_page, part.address + part.bytes);
+    std::memcpy(m_first + offset_of(place, address), pointer(address), behind - address);
   }
 }
 
@@ -111,6 +142,10 @@ bool KeptMemory::keep() {
   m_in_first.resize(m_pages);
   m_in_last.resize(m_pages);
   m_may_differ.resize(m_pages);
+  if (is_first && m_copies_before_writes) {
+    std::fill(m_in_first.begin(), m_in_first.end(), k_not_copied);
+    return true;
+  }
   spread_run();
   for_each_page(m_all, [&, this](const Page& page) {
     if (!is_first && !is_set(m_may_differ[page.number])) {

@@ -26,10 +26,28 @@ void HsaDriver::choose_order(std::optional<std::uint64_t> seed) {
   if (choose != nullptr) choose(seed ? &*seed : nullptr);
 }
 
-Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& captured) {
-  if (Result<void> settled = settle(); !settled) return settled.error();
+// Before memory is remembered or saved.
+void HsaDriver::find_write_watch() {
+  if (!m_device->is_software()) return;
+  const auto function = reinterpret_cast<core::WriteWatch::Function>(::dlsym(RTLD_DEFAULT, core::WriteWatch::k_function));
+  if (function == nullptr || !function(nullptr)) return;
+  m_watch_writes = function;
+  m_remembered.copy_before_writes();
+  m_saved_in_place.copy_before_writes();
+}
+
+void HsaDriver::note_run() {
+  if (m_watch_writes != nullptr) {
+    (void)m_watch_writes(&m_write_watch);
+    return;
+  }
   m_remembered.note_run();
   m_saved_in_place.note_run();
+}
+
+Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& captured) {
+  if (Result<void> settled = settle(); !settled) return settled.error();
+  note_run();
   auto& loaded = static_cast<LoadedCode&>(code);
   std::copy_n(captured.grid, 3, loaded.last_grid);
   std::copy_n(captured.block, 3, loaded.last_block);

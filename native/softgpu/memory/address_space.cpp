@@ -88,6 +88,13 @@ void AddressSpace::publish(std::unique_ptr<const Table> table, bool takes_away) 
   }
 }
 
+void AddressSpace::watch_writes(const core::WriteWatch* watch) {
+  const std::lock_guard lock(m_writer);
+  m_write_watch.store(watch, std::memory_order_seq_cst);
+  m_generation.fetch_add(1, std::memory_order_seq_cst);
+  wait_for_views();
+}
+
 unsigned AddressSpace::enter() const noexcept {
   const unsigned side = m_side.load(std::memory_order_seq_cst);
   m_readers[side].fetch_add(1, std::memory_order_seq_cst);

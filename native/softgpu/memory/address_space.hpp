@@ -18,12 +18,17 @@
 #include <mutex>
 #include <vector>
 
+#include "core/write_watch.hpp"
+
 namespace kerncap::softgpu {
 
 enum class Rights : std::uint8_t { none = 0, read = 1, write = 2, execute = 4, all = 7 };
 
 [[nodiscard]] constexpr Rights operator|(Rights a, Rights b) noexcept {
   return static_cast<Rights>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+[[nodiscard]] constexpr Rights without(Rights have, Rights taken) noexcept {
+  return static_cast<Rights>(static_cast<unsigned>(have) & ~static_cast<unsigned>(taken));
 }
 [[nodiscard]] constexpr bool allows(Rights have, Rights wanted) noexcept {
   return (static_cast<unsigned>(have) & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
@@ -83,6 +88,11 @@ class AddressSpace {
   // generation, read after the View was opened, equals that of the moment when the extent was found.
   [[nodiscard]] std::uint64_t generation() const noexcept { return m_generation.load(std::memory_order_seq_cst); }
 
+  // Who hears of writes of waves before they happen; null: nobody. Drops what is cached. When this returns, no View is open
+  // that began before.
+  void watch_writes(const core::WriteWatch* watch);
+  [[nodiscard]] const core::WriteWatch* write_watch() const noexcept { return m_write_watch.load(std::memory_order_seq_cst); }
+
  private:
   unsigned enter() const noexcept;
   void leave(unsigned side) const noexcept;
@@ -94,6 +104,7 @@ class AddressSpace {
   std::vector<std::unique_ptr<const Table>> m_retired;  // still visible to open Views
   std::atomic<const Table*> m_table;
   std::atomic<std::uint64_t> m_generation{1};
+  std::atomic<const core::WriteWatch*> m_write_watch{nullptr};
   // Two-sided reader counts: a writer flips the side and waits for the old one to drain.
   std::atomic<unsigned> m_side{0};
   mutable std::atomic<std::uint32_t> m_readers[2]{};

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "../check.hpp"
@@ -165,6 +166,64 @@ void only_what_may_have_been_written_is_looked_at() {
   CHECK(memory[k_page] == 0 && memory[2 * k_page] == 1);
 }
 
+// What is not written is never copied, and what is written is copied once.
+void copies_are_made_before_writes() {
+  WorkerPool pool(1);
+  Memory memory;
+  KeptMemory kept(pool);
+  kept.add(memory.address(700 * k_page), 300 * k_page - 7);
+  kept.add(memory.address(100), 600 * k_page);
+  std::memset(&memory[0], 1, 500 * k_page);
+  kept.copy_before_writes();
+  const std::uint64_t before = own_pages();
+  CHECK(kept.keep());
+  CHECK(kept.cover(memory.address(100), 600 * k_page));
+  CHECK(kept.changed(256 * k_page) == Words(5));
+  CHECK(own_pages() - before < 64);
+  kept.note_write(memory.address(k_page), 2 * k_page);
+  memory[k_page] = 2;
+  memory[3 * k_page - 1] = 3;
+  kept.note_write(memory.address(999 * k_page), 16 * k_page);    // over the end, of pages that nobody has touched
+  memory[999 * k_page] = 4;
+  CHECK(kept.changed(256 * k_page) == Words({0, 1, 1, 0, 0}));
+  kept.note_write(memory.address(k_page), 2 * k_page);           // once more: the first copy stays
+  memory[2 * k_page] = 5;
+  CHECK(kept.keep());
+  CHECK(kept.changed(256 * k_page) == Words(5));
+  kept.put_back();
+  CHECK(memory[k_page] == 1 && memory[2 * k_page] == 1 && memory[3 * k_page - 1] == 1 && memory[999 * k_page] == 4);
+  kept.note_write(memory.address(), 4 * k_page);                 // from before the part on
+  memory[100] = 6;
+  memory[99] = 6;
+  kept.put_back();
+  CHECK(memory[100] == 1 && memory[99] == 6);
+  CHECK(kept.changed(256 * k_page) == Words({0, 0, 1, 0, 0}));   // other than in the last copy
+}
+
+void threads_tell_of_the_same_pages() {
+  WorkerPool pool(1);
+  Memory memory;
+  std::memset(&memory[0], 1, k_pages * k_page);
+  KeptMemory kept(pool);
+  kept.add(memory.address(), k_pages * k_page);
+  kept.copy_before_writes();
+  CHECK(kept.keep());
+  CHECK(kept.cover(memory.address(), k_pages * k_page));
+  constexpr std::uint64_t k_block = 16 * k_page;
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t at = 0; at < k_pages * k_page; at += k_block) {
+        kept.note_write(memory.address(at), k_block);
+        for (std::uint64_t i = thread; i < k_block; i += 4 * 64) memory[at + i] = 2;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  kept.put_back();
+  for (std::uint64_t i = 0; i < k_pages * k_page; ++i) CHECK(memory[i] == 1);
+}
+
 }  // namespace
 
 int main() {
@@ -174,5 +233,7 @@ int main() {
   a_later_copy_is_compared_with_and_the_first_one_put_back();
   a_part_of_a_page_is_put_back_alone();
   only_what_may_have_been_written_is_looked_at();
+  copies_are_made_before_writes();
+  threads_tell_of_the_same_pages();
   return kerncap::test::exit_code();
 }

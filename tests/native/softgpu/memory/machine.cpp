@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <span>
 
 namespace kerncap::softgpu::test {
 
@@ -36,6 +37,7 @@ Machine::Machine(Target target_, unsigned seed) : target(target_), m_random(seed
     m_extent[i].resize(k_extent_bytes);
     map(m_space, k_memory_va + std::uint64_t{i} * k_extent_bytes, m_extent[i], Rights::read | Rights::write);
   }
+  m_write_watch = {[](void* self, std::uint64_t begin, std::uint64_t end) { static_cast<Machine*>(self)->note_told(begin, end); }, this};
   m_read_only.assign(k_read_only_bytes, 0x5A);
   map(m_space, k_read_only_va, m_read_only, Rights::read);
   m_scratch.resize(k_scratch_bytes_per_lane * k_lanes);
@@ -146,6 +148,10 @@ Fault Machine::run(const Code& code, State& state) {
     return refused;
   }
   load(state);
+  m_told.clear();
+  m_is_told = !m_is_told;
+  m_space.watch_writes(m_is_told ? &m_write_watch : nullptr);
+  const State before = state;
   const AddressSpace::View view(m_space);
   m_record.emplace(m_watched);
   m_worker->memory.begin_slice(m_space, view);
@@ -155,7 +161,27 @@ Fault Machine::run(const Code& code, State& state) {
   m_worker->memory.end_slice();
   if ((flow == Flow::fault) != (wave.fault.kind != FaultKind::none)) fail("fault and flow disagree");
   read_back(state);
+  if (m_is_told) check_told(before);
   return wave.fault;
+}
+
+void Machine::note_told(std::uint64_t begin, std::uint64_t end) {
+  if (begin < k_memory_va || begin >= k_memory_va + k_memory_bytes) return;
+  if (end - begin != k_extent_bytes) fail("no block, or not a whole one, was told");
+  const std::vector<std::uint8_t>& extent = m_extent[(begin - k_memory_va) / k_extent_bytes];
+  m_told.emplace(begin, extent);
+}
+
+void Machine::check_told(const State& before) const {
+  for (unsigned i = 0; i < k_extents; ++i) {
+    const auto begin = before.memory.begin() + i * k_extent_bytes;
+    const auto told = m_told.find(k_memory_va + i * k_extent_bytes);
+    if (told == m_told.end()) {
+      if (!std::ranges::equal(m_extent[i], std::span(begin, k_extent_bytes))) fail("extent %u changed untold", i);
+    } else if (!std::ranges::equal(told->second, std::span(begin, k_extent_bytes))) {
+      fail("extent %u had changed before it was told", i);
+    }
+  }
 }
 
 void Machine::check_record(const std::vector<std::uint64_t>& read, const std::vector<std::uint64_t>& written,

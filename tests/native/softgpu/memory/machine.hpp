@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -48,6 +49,10 @@ struct Fields {
   unsigned dfmt = 0, nfmt = 0;
 };
 
+// Prints and counts; main() returns failures() != 0.
+void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+[[nodiscard]] int failures();
+
 class Machine {
  public:
   Machine(Target target, unsigned seed);
@@ -66,6 +71,7 @@ class Machine {
   void check_transfer(bool is_load, const std::vector<std::uint64_t>& named, const char* what) const {
     const std::vector<std::uint64_t> none;
     check_record(is_load ? named : none, is_load ? none : named, what);
+    if (is_load && !m_told.empty()) fail("%s: a load told of a write", what);
   }
 
   // Calls measure(once) with the state loaded; once() executes the instruction and aborts when it stops.
@@ -90,6 +96,9 @@ class Machine {
  private:
   void load(const State& state);
   void read_back(State& state) const;
+  void note_told(std::uint64_t begin, std::uint64_t end);
+  // What was told before writes, in the last run, is all that has changed, as it was before.
+  void check_told(const State& before) const;
 
   std::mt19937_64 m_random;
   AddressSpace m_space;
@@ -100,11 +109,11 @@ class Machine {
   std::array<std::array<Row, 2>, 4> m_constants;
   std::vector<AccessRange> m_watched;  // the GPU memory and the scratch memory
   std::optional<AccessRecord> m_record;
+  // Every other run is told of.
+  bool m_is_told = false;
+  core::WriteWatch m_write_watch;
+  std::map<std::uint64_t, std::vector<std::uint8_t>> m_told;  // of the GPU memory: what was there
 };
-
-// Prints and counts; main() returns failures() != 0.
-void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
-[[nodiscard]] int failures();
 
 // Compares what ran with what should have; names the first difference.
 bool same(const State& got, const State& wanted, const char* what);
