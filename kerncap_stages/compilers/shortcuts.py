@@ -52,7 +52,7 @@ def try_shortcuts(
             yield alone
             if made is not None:
                 yield _compile_alone(compiler, unit) or Shortcut()
-        elif made is not None:
+        if made is not None:
             more = _instantiate(compiler, unit, made, extra, edited, folder) if edited is not None else None
             if more is not None:
                 yield _compile_whole(compiler, unit, *more)

@@ -56,6 +56,7 @@ int main() {
   return hipDeviceSynchronize() == hipSuccess ? 0 : 1;
 }
 """
+LARGE = "#pragma once\n#include <hip/hip_runtime.h>\n/*" + "much text\n" * 400_000 + "*/\n"
 # what is captured -> a right edit and a wrong one
 EDITS = {
     "many<7>": ("y + factors[N % 4]", "factors[N % 4] + y", "factors[N % 3] + y"),
@@ -65,11 +66,17 @@ EDITS = {
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Path:
+def program() -> str:
+    return UNIT
+
+
+@pytest.fixture
+def app(tmp_path: Path, program: str) -> Path:
     """A program of one unit, and its compilation database."""
     tree = tmp_path / "tree"
     tree.mkdir()
-    (tree / "unit.hip").write_text(UNIT)
+    (tree / "unit.hip").write_text(program)
+    (tree / "large.hpp").write_text(LARGE)
     words = ["hipcc", "-std=c++17", "--offload-arch=gfx90a"]  # hipcc adds -O3
     entry = {"directory": str(tree), "file": "unit.hip", "arguments": [*words, "-c", "unit.hip"]}
     (tree / "compile_commands.json").write_text(json.dumps([entry]))
@@ -126,4 +133,48 @@ def test_without_llvms_tools_the_whole_unit_is_compiled(stages: Stages, app: Pat
     assert built.returncode == 0, built.stderr
     assert "there is no clang++ in /nowhere: the whole unit is compiled" in built.stderr
     assert count_kernels(project / "optimized.hsaco") > 20
+    assert "Result: PASS" in make(stages, project, "validate-variant").stderr
+
+
+SHARED = """#include "large.hpp"
+template <int N> __device__ __attribute__((noinline)) float turn(float x) {
+  __shared__ float part[64 + N];
+  part[threadIdx.x] = x;
+  __syncthreads();
+  return part[63 - threadIdx.x];
+}
+__global__ void one(float* x) { x[threadIdx.x] = turn<1>(x[threadIdx.x]); }
+__global__ void both(float* x) { x[threadIdx.x] = turn<2>(turn<1>(x[threadIdx.x])); }
+__global__ void other(float* x) { x[threadIdx.x] = turn<2>(x[threadIdx.x]); }
+template <int N> __global__ void add(float* x) { x[threadIdx.x] += N; }
+
+int main() {
+  float* x = nullptr;
+  if (hipMalloc(&x, 256) != hipSuccess || hipMemset(x, 63, 256) != hipSuccess) return 2;
+  add<1><<<1, 64>>>(x);
+  add<2><<<1, 64>>>(x);
+  one<<<1, 64>>>(x);
+  both<<<1, 64>>>(x);
+  other<<<1, 64>>>(x);
+  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;
+}
+"""
+
+
+@pytest.mark.parametrize("program", [SHARED])
+def test_a_kernel_whose_instructions_depend_on_the_others_is_compiled_with_them(stages: Stages, app: Path):
+    # The function that it calls finds its LDS in a table, which has a line for each kernel.
+    (capture,) = stages.capture("other", app)
+    source = stages.run("locate", capture, "--source-dir", app.parent).must().digests[0]
+    found = stages.show(source)
+    assert found["precompiled"] is not None
+    assert found["unedited"]["same_instructions"] is True
+    assert found["unedited"]["one_kernel"] is False
+    assert found["unedited"]["whole_unit_because"] == "without its other kernels it has other instructions"
+    project = stages.folder / "project"
+    stages.run("generate", source, "-o", project).must()
+    assert make(stages, project, "recompile").returncode == 0
+    # Its headers are parsed once all the same.
+    assert (project / "precompiled.pch").exists()
+    assert count_kernels(project / "optimized.hsaco") == 5
     assert "Result: PASS" in make(stages, project, "validate-variant").stderr
