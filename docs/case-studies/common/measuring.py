@@ -7,7 +7,7 @@ import shutil
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from running import build_variables, run, time_steps
+from running import StepError, build_variables, run, time_steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +114,8 @@ def find_edited(kernel: Kernel, project: Path) -> Path:
     """Return the project's copy of the file that is edited: the kernel's own, or a header in deps/."""
     copies = (project / "deps").rglob(kernel.file.rpartition("/")[2])
     headers = [path for path in copies if path.as_posix().endswith(f"/{kernel.file}")]
+    if len(headers) > 1:
+        raise StepError(f"{kernel.file} is one of several files: " + ", ".join(map(str, headers)))
     variants = (project / f"kernel_variant.{suffix}" for suffix in ("cpp", "cu"))
     return headers[0] if headers else next(path for path in variants if path.exists())
 
