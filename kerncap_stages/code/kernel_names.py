@@ -78,6 +78,26 @@ def _split_arguments(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in _split(text, ",")) if text and text.strip() else ()
 
 
+def drop_signature(demangled: str) -> str:
+    """Return a kernel's name with scopes and template arguments, without return type and parameters.
+
+    ``void ns::(anonymous namespace)::f<float>(float*)`` gives ``ns::(anonymous namespace)::f<float>``.
+    A name of which a profiler kept the beginning of the scopes alone is returned as it is.
+    """
+    return _split_signature(demangled)[0] or demangled
+
+
+def _split_signature(demangled: str) -> tuple[str, str | None]:
+    """Split a demangled symbol into its qualified name and the text between the parameters' parentheses."""
+    text = demangled.removesuffix(".kd").strip()
+    if " [clone " in text:
+        text = text[: text.index(" [clone ")]
+    text = text[: _follow_brackets(text)[1]]  # profilers cut long names off
+    text = _split(text, " requires ")[0]  # a template's constraint comes after the parameters
+    head, parameters = _cut_group(text) if text.endswith(")") else (text, None)
+    return _split(head, " ")[-1], parameters
+
+
 def parse_kernel_name(demangled: str) -> KernelName:
     """Split a demangled symbol; a name that was never mangled has no scopes and no parameters.
 
@@ -85,13 +105,7 @@ def parse_kernel_name(demangled: str) -> KernelName:
     ``("ns", "(anonymous namespace)")``, base ``f``, template arguments ``("float", "(kind)39")``, parameters
     ``("float*",)``.
     """
-    text = demangled.removesuffix(".kd").strip()
-    if " [clone " in text:
-        text = text[: text.index(" [clone ")]
-    text = text[: _follow_brackets(text)[1]]  # profilers cut long names off
-    text = _split(text, " requires ")[0]  # a template's constraint comes after the parameters
-    head, parameters = _cut_group(text) if text.endswith(")") else (text, None)
-    qualified = _split(head, " ")[-1]
+    qualified, parameters = _split_signature(demangled)
     *scopes, last = _split(qualified, "::")
     base, template_arguments = _cut_group(last) if last.endswith(">") else (last, None)
     return KernelName(

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import find_unmarked_end
+from kerncap_stages.code.kernel_names import drop_signature
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.described import describe_capture
 from kerncap_stages.generate.kinds import choose_kind
@@ -25,6 +26,7 @@ from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.built import BUILT
 from kerncap_stages.text import formats
+from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
@@ -234,7 +236,7 @@ def _describe_page(capture: Capture, found: Source | None, placed: Mapping[str, 
     place = f"{to_os_string(definition.path)}:{definition.line}" if definition else ""
     program = " ".join(to_os_string(word) for word in capture.program.command)
     return {
-        "title": quote_markdown(capture.kernel.demangled_name.partition("(")[0][:100]),
+        "title": quote_markdown(shorten(drop_signature(capture.kernel.demangled_name), 100)),
         "kernel": _quote_name(capture),
         "program": quote_markdown(program),
         "gpu": quote_markdown(

@@ -1,7 +1,7 @@
 import pytest
 
 from kerncap_stages._native import demangle
-from kerncap_stages.code.kernel_names import ANONYMOUS, parse_kernel_name
+from kerncap_stages.code.kernel_names import ANONYMOUS, drop_signature, parse_kernel_name
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,19 @@ def test_kernels_with_deduced_or_constrained_parameters_are_readable(mangled, re
 def test_a_constraint_is_no_part_of_the_name():
     name = parse_kernel_name("void app::scale<float>(float*, int) requires std::floating_point<T>")
     assert (name.scopes, name.base, name.parameters) == (("app",), "scale", ("float*", "int"))
+
+
+@pytest.mark.parametrize(
+    ("demangled", "name"),
+    [
+        (f"{ANONYMOUS}::hidden(float*, int)", f"{ANONYMOUS}::hidden"),
+        ("void casts<true, float>(float*)", "casts<true, float>"),
+        ("void autos<(int)3, (char)97>(int*)", "autos<(int)3, (char)97>"),
+        ("void apply<main::{lambda(int)#1}>(float*)", "apply<main::{lambda(int)#1}>"),
+        (f"void ns::{ANONYMOUS}::f<{ANONYMOUS}::S>({ANONYMOUS}::S)", f"ns::{ANONYMOUS}::f<{ANONYMOUS}::S>"),
+        ("plain", "plain"),
+        ("(anonymous names", "(anonymous names"),
+    ],
+)
+def test_a_name_without_its_signature(demangled, name):
+    assert drop_signature(demangled) == name
