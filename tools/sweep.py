@@ -1,7 +1,8 @@
 """`make sweep`: run a sample of the tests of ROCm's libraries on the software GPU, and print the results.
 
 The tests are in Debian's packages: nobody wrote them for this project. A seed chooses the sample, so that
-each night can try other tests, and a sample can be run again. Exit code 1: a test failed or was refused.
+each night can try other tests, and a sample can be run again. Exit code 1: a test failed or was refused;
+130: Ctrl-C, after which the table shows what has run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import argparse
 import atexit
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random, SystemRandom
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from running import Programs, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +52,7 @@ ROCBLAS = "rocblas-test"
 ROCBLAS_DATA = Path("/usr/share/librocblas4-tests/data/rocblas_gtest.data")
 ROCBLAS_RECORDS = 500
 # rocFFT's comparisons with a database of earlier results, which there is none of.
-NEVER_RUN = "bitwise_repro_test"
+NEVER_RUN = {"rocFFT": "bitwise_repro_test"}
 LIST_LIMIT_S = 180  # rocSOLVER takes half a minute to list its tests
 
 
@@ -78,15 +80,16 @@ class Library:
     """The tests of one library, in the order of a seed. Each list of tests is read when it is needed."""
 
     name: str
-    programs: list[Path]
+    files: list[Path]
     chance: Random
+    programs: Programs
     unread: list[Path] = field(init=False)
     lists: list[list[Case]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Shuffle the programs."""
-        self.unread = sorted(self.programs)
+        self.unread = sorted(self.files)
         self.chance.shuffle(self.unread)
 
     def draw(self) -> Case | None:
@@ -94,7 +97,7 @@ class Library:
         if self.unread:
             program = self.unread.pop()
             try:
-                cases = list_cases(self.name, program, self._choose_data(program))
+                cases = list_cases(self.name, program, self.programs, self._choose_data(program))
             except subprocess.TimeoutExpired:
                 self.problems.append(f"{program} did not list its tests in {LIST_LIMIT_S} s")
                 cases = []
@@ -135,19 +138,12 @@ def sample_records(source: Path, count: int, chance: Random) -> bytes:
     return b"".join(records)
 
 
-def list_cases(library: str, program: Path, options: tuple[str, ...] = ()) -> list[Case]:
+def list_cases(library: str, program: Path, programs: Programs, options: tuple[str, ...] = ()) -> list[Case]:
     """List the tests of a program: of GoogleTest, or operators of llama.cpp, or the program itself."""
     if library in WHOLE_PROGRAMS:
         return [Case(library, program.name, (str(program), *WHOLE_PROGRAMS[library]))]
     words = ("--list-ops",) if program.name == BACKEND_OPS else ("--gtest_list_tests",)
-    told = subprocess.run(
-        [program, *options, *words],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=LIST_LIMIT_S,
-    ).stdout
+    _, told = programs.run([str(program), *options, *words], LIST_LIMIT_S, stderr=subprocess.DEVNULL)
     if program.name == BACKEND_OPS:
         return [
             Case(library, name, (str(program), "test", "-b", "ROCm0", "-o", name))
@@ -157,7 +153,7 @@ def list_cases(library: str, program: Path, options: tuple[str, ...] = ()) -> li
     return [
         Case(library, f"{program.name} {name}", (str(program), *options, f"--gtest_filter={name}"))
         for name in parse_gtest_list(told)
-        if "DISABLED_" not in name and NEVER_RUN not in name
+        if "DISABLED_" not in name and NEVER_RUN.get(library, "DISABLED_") not in name
     ]
 
 
@@ -186,24 +182,20 @@ def is_elf(path: Path) -> bool:
         return file.read(4) == b"\x7fELF" and ".so" not in path.name
 
 
-def run_case(case: Case, limit_s: float) -> Outcome:
+def run_case(case: Case, programs: Programs, limit_s: float) -> Outcome:
     """Run a test, and say what became of it."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
         refusals = Path(folder) / "refusals"
-        process = subprocess.Popen(
-            case.words, cwd=folder, env={**os.environ, REFUSALS: str(refusals)}, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace",
-        )  # fmt: skip
+        variables = {**os.environ, REFUSALS: str(refusals)}
         try:
-            told, _ = process.communicate(timeout=limit_s)
+            code, told = programs.run(
+                case.words, limit_s, cwd=folder, env=variables, stderr=subprocess.STDOUT
+            )
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
             return Outcome(case, "too long", time.monotonic() - begun, f"over {limit_s:g} s")
         refused = refusals.read_text(errors="replace").strip() if refusals.exists() else ""
-    state, why = judge(process.returncode, told, refused)
+    state, why = judge(code, told, refused)
     return Outcome(case, state, time.monotonic() - begun, why)
 
 
@@ -228,29 +220,44 @@ def sample(libraries: Sequence[Library]) -> Iterator[Case]:
         yield from drawn
 
 
-def sweep(libraries: Sequence[Library], minutes: float, limit_s: float, workers: int) -> list[Outcome]:
-    """Run tests until the time is over."""
-    end = time.monotonic() + 60 * minutes
-    cases, lock = sample(libraries), threading.Lock()
-    outcomes: list[Outcome] = []
+class Sweep:
+    """Tests of libraries until a time is over, or Ctrl-C. ``outcomes``: what has run."""
 
-    def work() -> None:
-        while (left := end - time.monotonic()) > 0:
-            with lock:
-                case = next(cases, None)
-            if case is None:
-                return
-            outcome = run_case(case, min(limit_s, max(left, 1)))
-            if outcome.state == "too long" and time.monotonic() >= end:
-                return  # it was the sweep's time that ended
-            outcomes.append(outcome)
-            mark = "" if outcome.state == "passed" else f": {outcome.why}"
-            print(f"{outcome.state:8} {outcome.took_s:5.1f} s  {case.library}: {case.name}{mark}", flush=True)
+    def __init__(
+        self, libraries: Sequence[Library], programs: Programs, minutes: float, limit_s: float
+    ) -> None:
+        """``limit_s``: for one test."""
+        self.outcomes: list[Outcome] = []
+        self._end = time.monotonic() + 60 * minutes
+        self._cases, self._lock = sample(libraries), threading.Lock()
+        self._programs, self._limit_s = programs, limit_s
 
-    with ThreadPoolExecutor(workers) as pool:
-        for done in [pool.submit(work) for _ in range(workers)]:
-            done.result()
-    return outcomes
+    def run(self, workers: int) -> None:
+        """Run tests. Raises KeyboardInterrupt on Ctrl-C, when no test runs any more."""
+        with ThreadPoolExecutor(workers) as pool:
+            started = [pool.submit(self._work) for _ in range(workers)]
+            try:
+                for worker in started:
+                    worker.result()
+            except BaseException:
+                self._programs.stop()
+                raise
+
+    def _work(self) -> None:
+        """Run tests, one after the other."""
+        with suppress(Stopped):
+            while (left := self._end - time.monotonic()) > 0:
+                with self._lock:
+                    case = next(self._cases, None)
+                if case is None:
+                    return
+                outcome = run_case(case, self._programs, min(self._limit_s, max(left, 1)))
+                if outcome.state == "too long" and time.monotonic() >= self._end:
+                    return  # it was the sweep's time that ended
+                self.outcomes.append(outcome)
+                mark = "" if outcome.state == "passed" else f": {outcome.why}"
+                shown = f"{outcome.state:8} {outcome.took_s:5.1f} s  {case.library}: {case.name}{mark}"
+                print(shown, flush=True)
 
 
 def make_table(libraries: Sequence[Library], outcomes: Sequence[Outcome]) -> Table:
@@ -286,24 +293,37 @@ def main() -> None:
                 f"cannot write {options.json}: {error.strerror}; the root has only the checkout's folder"
             )
     print(f"seed {options.seed}: `make sweep ARGS='--seed {options.seed}'` draws the same tests", flush=True)
+    programs = Programs()
     libraries = [
-        Library(name, find_programs(LIBRARIES[name]), Random(f"{options.seed} {name}"))  # noqa: S311
+        Library(name, find_programs(LIBRARIES[name]), Random(f"{options.seed} {name}"), programs)  # noqa: S311
         for name in options.library or LIBRARIES
     ]
-    absent = [library.name for library in libraries if not library.programs]
+    absent = [library.name for library in libraries if not library.files]
     if absent:
         sys.exit(
             f"no tests of {', '.join(absent)} are installed: run `make sweep`, which makes a root with them"
         )
-    outcomes = sweep(libraries, options.minutes, options.limit, options.workers)
-    console = Console()
-    console.print(make_table(libraries, outcomes))
+    run = Sweep(libraries, programs, options.minutes, options.limit)
+    code = 0
+    try:
+        run.run(options.workers)
+    except KeyboardInterrupt:
+        code = 130
+    code = code or any(outcome.state in ("failed", "refused") for outcome in run.outcomes)
+    Console().print(make_table(libraries, run.outcomes))
+    if code == 130:
+        count = len(run.outcomes)
+        print(f"interrupted after {count} test{'s' * (count != 1)}")
     for problem in (line for library in libraries for line in library.problems):
         print(problem)
     if options.json:
-        report = {"seed": options.seed, "outcomes": [asdict(outcome) for outcome in outcomes]}
+        report = {
+            "seed": options.seed,
+            "interrupted": code == 130,
+            "outcomes": [asdict(outcome) for outcome in run.outcomes],
+        }
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    sys.exit(any(outcome.state in ("failed", "refused") for outcome in outcomes))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

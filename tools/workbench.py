@@ -16,7 +16,7 @@ import sys
 import time
 import tomllib
 import zipfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,11 +201,16 @@ def say(text: str) -> None:
 
 
 def call(*command: object, variables: dict[str, str] | None = None) -> None:
-    """Run a command in the source tree. If it fails, exit with its exit code."""
+    """Run a command in the source tree. If it fails, exit with its exit code.
+
+    On Ctrl-C the command, which gets it too, ends in its own time: `make sweep` has results to write.
+    """
     words = [str(word) for word in command]
-    _exit_on_failure(
-        subprocess.run(words, cwd=TOP, env=os.environ | (variables or {}), check=False).returncode
-    )
+    process = subprocess.Popen(words, cwd=TOP, env=os.environ | (variables or {}))
+    while process.returncode is None:
+        with suppress(KeyboardInterrupt):
+            process.wait()
+    _exit_on_failure(process.returncode)
 
 
 def _exit_on_failure(code: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import signal
 import sys
 from pathlib import Path
 from random import Random
@@ -15,6 +18,7 @@ assert SPEC is not None
 assert SPEC.loader is not None
 sweep = importlib.util.module_from_spec(SPEC)
 sys.modules["sweep"] = sweep  # dataclasses look their module up
+sys.path.append(str(TOOL.parent))  # of what it imports
 SPEC.loader.exec_module(sweep)
 
 LISTED = """Running main() from gtest_main.cc
@@ -74,11 +78,58 @@ def test_another_file_than_of_rocblas_records_ends_the_sweep(tmp_path):
         sweep.sample_records(source, 10, Random(5))
 
 
-def test_comparisons_with_a_database_that_is_not_there_are_left_out(tmp_path):
-    program = tmp_path / "rocfft-test"
-    program.write_text("#!/bin/sh\nprintf 'pow2/accuracy.\\n  a\\npow2/bitwise_repro_test.\\n  b\\n'\n")
+def write_program(folder, name, script):
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    assert [case.name for case in sweep.list_cases("rocFFT", program)] == ["rocfft-test pow2/accuracy.a"]
+    return program
+
+
+@pytest.mark.parametrize(
+    ("library", "left_out"),
+    [("rocFFT", "pow2/bitwise_repro_test.")],
+)
+def test_tests_that_need_files_which_are_not_there_are_left_out(tmp_path, library, left_out):
+    program = write_program(tmp_path, "its-test", f"printf 'some/kind.\\n  a\\n{left_out}\\n  b\\n'")
+    cases = sweep.list_cases(library, program, sweep.Programs())
+    assert [case.name for case in cases] == ["its-test some/kind.a"]
+
+
+def test_an_interrupted_sweep_keeps_what_has_run_and_leaves_no_program(tmp_path, monkeypatch, capsys):
+    started = tmp_path / "started"
+    script = (
+        r"case $* in *list*) printf 'some.\n  a\n  b\n  c\n'; exit;; esac; "
+        f"echo $$ >> {started}; [ $(wc -l < {started}) = 1 ] || {{ kill -INT $PPID; exec sleep 1000; }}"
+    )
+    program = write_program(tmp_path, "its-test", script)
+    results = tmp_path / "results.json"
+    monkeypatch.setattr(sweep, "find_programs", lambda _package: [program])
+    monkeypatch.setattr(
+        sys, "argv", ["sweep", "--library", "rocPRIM", "--workers", "1", "--json", str(results)]
+    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        with pytest.raises(SystemExit) as ended:
+            sweep.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == 130
+    _, second = map(int, started.read_text().split())
+    with pytest.raises(ProcessLookupError):
+        os.killpg(second, 0)
+    report = json.loads(results.read_text())
+    assert report["interrupted"]
+    assert [outcome["state"] for outcome in report["outcomes"]] == ["passed"]
+    told = capsys.readouterr().out
+    assert "rocPRIM" in told
+    assert "interrupted after 1 test" in told
+
+
+def test_no_program_starts_after_the_interrupt():
+    programs = sweep.Programs()
+    programs.stop()
+    with pytest.raises(sweep.Stopped):
+        programs.run(["true"], 10)
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_any_test(tmp_path, monkeypatch, capsys):
