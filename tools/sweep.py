@@ -43,6 +43,7 @@ LIBRARIES = {
     "rocFFT": "librocfft0-tests",
     "rocSOLVER": "librocsolver0-tests",
     "rocBLAS": "librocblas4-tests",
+    "hipSPARSE": "libhipsparse1-tests",
     "llama.cpp": "llama.cpp-tests",
 }
 # Libraries whose programs are one test each, and the arguments that keep them short.
@@ -51,8 +52,8 @@ BACKEND_OPS = "test-backend-ops"  # of llama.cpp: its other tests use no GPU
 ROCBLAS = "rocblas-test"
 ROCBLAS_DATA = Path("/usr/share/librocblas4-tests/data/rocblas_gtest.data")
 ROCBLAS_RECORDS = 500
-# rocFFT's comparisons with a database of earlier results, which there is none of.
-NEVER_RUN = {"rocFFT": "bitwise_repro_test"}
+# Tests that need files which no package has: earlier results of rocFFT, matrices of hipSPARSE.
+NEVER_RUN = {"rocFFT": "bitwise_repro_test", "hipSPARSE": "_bin."}
 LIST_LIMIT_S = 180  # rocSOLVER takes half a minute to list its tests
 
 

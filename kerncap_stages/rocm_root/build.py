@@ -208,17 +208,32 @@ path-exclude=/usr/share/doc/*
 path-include=/usr/share/doc/*/copyright
 """
 
+# For sed: the address of an archive, in either form of apt's sources.
+_ARCHIVE = r"s/^URIs: *//p; s/^deb \([^ ]*\) .*/\1/p"
+
+
+def _add_fallback(suite: str) -> list[str]:
+    """Return the shell commands that let apt take from ``suite`` what the root's own suite lacks."""
+    sources = "/etc/apt/sources.list /etc/apt/sources.list.d/*.sources"
+    archive = f"$(sed -n '{_ARCHIVE}' {sources} 2>/dev/null | head -n 1)"
+    pin = rf"Package: *\nPin: release n={suite}\nPin-Priority: 50\n"  # the root's own suite has 500
+    return [
+        f'echo "deb {archive} {suite} main" > /etc/apt/sources.list.d/{suite}.list',
+        f"printf '{pin}' > /etc/apt/preferences.d/{suite}",
+    ]
+
 
 def install_script(recipe: Recipe, layers: Sequence[str] | None) -> str:
     """Return the shell commands that install the recipe's packages, or with ``layers`` only these layers."""
     install = "apt-get install -y -q --no-install-recommends"
-    lines = ["apt-get update -q"]
+    chosen = recipe.choose_layers(tuple(layers or ()))
+    lines = [line for layer in chosen if layer.fallback for line in _add_fallback(layer.fallback)]
+    lines.append("apt-get update -q")
     release = f"-t {recipe.overlay} " if recipe.overlay else ""
     if layers is None:
         if recipe.rocm_packages:
             lines.append(f"{install} {release}{' '.join(recipe.rocm_packages)}")
         lines.append(f"{install} {' '.join((*COMMON_PACKAGES, *recipe.packages))}")
     else:
-        chosen = recipe.choose_layers(tuple(layers))
         lines += [f"{install} {release}{' '.join(layer.packages)}" for layer in chosen]
     return "\n".join([*lines, "apt-get clean", "rm -rf /var/lib/apt/lists/*"])

@@ -21,12 +21,16 @@ COMMON_PACKAGES = (
 
 @dataclass(frozen=True)
 class Layer:
-    """Packages that can be added to a root of one ROCm version."""
+    """Packages that can be added to a root of one ROCm version.
+
+    ``fallback``: a suite for packages that the recipe's suite lacks; apt prefers the recipe's suite.
+    """
 
     name: str
     packages: tuple[str, ...]
     supported: dict[str, tuple[str, str]]
     size_gib: float
+    fallback: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Recipe:
 
     def make_key(self, layers: tuple[str, ...], *, as_root: bool) -> str:
         """Return the name of the folder of a root made by this recipe."""
-        parts = [asdict(layer) for layer in self.choose_layers(layers)]
+        chosen = map(asdict, self.choose_layers(layers))
+        parts = [{k: v for k, v in layer.items() if v is not None} for layer in chosen]
         plain = {k: v for k, v in asdict(self).items() if k != "layers"}
         text = json.dumps([STEPS_VERSION, COMMON_PACKAGES, plain, parts, as_root], sort_keys=True)
         return "-".join(
@@ -85,13 +90,16 @@ LIBRARY_TESTS = Layer(
     name="library-tests",
     packages=(
         "librocprim-tests", "libhipcub-tests", "librocthrust-tests", "librocfft0-tests",
-        "librocsolver0-tests", "librocblas4-tests", "libggml0-backend-hip", "llama.cpp-tests",
+        "librocsolver0-tests", "librocblas4-tests", "libhipsparse1-tests", "libggml0-backend-hip",
+        "llama.cpp-tests",
     ),
     supported={
         "librocprim-tests": ("6.4", "6.5"), "libhipcub-tests": ("6.4", "6.5"),
-        "librocthrust-tests": ("6.4", "6.5"), "libggml0-backend-hip": ("0.9", "1"),
+        "librocthrust-tests": ("6.4", "6.5"), "libhipsparse1-tests": ("6.4", "6.5"),
+        "libggml0-backend-hip": ("0.9", "1"),
     },
     size_gib=20.0,
+    fallback="sid",  # forky lacks hipSPARSE, but has the rocSPARSE that sid's hipSPARSE is linked with
 )  # fmt: skip
 
 # What programs such as llama.cpp are built with, when they are built from source.

@@ -328,3 +328,13 @@ def test_packages_of_a_layer_come_from_where_the_roots_own_do() -> None:
     older = install_script(find_recipe("6.4"), ("blas",))
     assert "librocblas-dev" in older
     assert " -t " not in older
+
+
+def test_a_package_that_the_suite_lacks_comes_from_another_suite_that_apt_prefers_less() -> None:
+    """Debian's testing has no hipSPARSE; a layer without such packages has no other suite."""
+    script = install_script(find_recipe("6.4"), ("library-tests",))
+    assert " sid main" in script
+    assert "Pin: release n=sid\\nPin-Priority: 50" in script
+    assert script.index("Pin-Priority") < script.index("apt-get update") < script.index("libhipsparse1-tests")
+    assert "sid" not in install_script(find_recipe("6.4"), ("blas",))
+    assert "sid" not in install_script(find_recipe("6.4"), None)

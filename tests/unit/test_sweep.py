@@ -87,7 +87,7 @@ def write_program(folder, name, script):
 
 @pytest.mark.parametrize(
     ("library", "left_out"),
-    [("rocFFT", "pow2/bitwise_repro_test.")],
+    [("rocFFT", "pow2/bitwise_repro_test."), ("hipSPARSE", "csrmv_bin/parameterized_csrmv_bin.")],
 )
 def test_tests_that_need_files_which_are_not_there_are_left_out(tmp_path, library, left_out):
     program = write_program(tmp_path, "its-test", f"printf 'some/kind.\\n  a\\n{left_out}\\n  b\\n'")
