@@ -6,6 +6,9 @@ IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 WORDS = $(value ARGS)
 # ARGS as one line for the root's bash, quoted for the shell that starts that bash.
 LINE = '$(subst ','\'',$(value ARGS))'
+# The Python of a study, with ROCm $(1) and the layer $(2). Its help needs no root.
+ROOT_OF = $(ROOT) run --rocm $(1) --with $(2) -- python3 tools/workbench.py shell python
+IN_STUDY_ROOT = $(if $(filter --help -h,$(WORDS)),@python3,$(ROOT_OF))
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-newer test-fleet sanitize sweep study study-ck study-frameworks bench check format golden wheel schemas shell
 
@@ -34,14 +37,14 @@ sanitize: ## test native code under sanitizers; fuzz parts of it for five minute
 sweep: ## run a random sample of the tests of ROCm's libraries for an hour (20 GB of disk); ARGS=--help
 	$(ROOT) run --rocm 6.4 --with library-tests -- python3 tools/workbench.py shell python tools/sweep.py $(WORDS)
 
-study: ## build llama.cpp, take kernels out of it, measure the edit loop (hours, 7 GB of disk); ARGS=--help
-	$(ROOT) run --rocm 6.4 --with blas -- python3 tools/workbench.py shell python docs/case-studies/llama/study.py $(WORDS)
+study: ## build llama.cpp, take kernels out of it, measure the edit loop (half an hour, 7 GB of disk); ARGS=--help
+	$(call IN_STUDY_ROOT,6.4,blas) docs/case-studies/llama/study.py $(WORDS)
 
 study-ck: ## the same with Composable Kernel (GEMM, reduction, attention) and hipCUB's sort (half an hour); ARGS=--help
-	$(ROOT) run --rocm 6.4 --with hipcub -- python3 tools/workbench.py shell python docs/case-studies/composable-kernel/study.py $(WORDS)
+	$(call IN_STUDY_ROOT,6.4,hipcub) docs/case-studies/composable-kernel/study.py $(WORDS)
 
 study-frameworks: ## take kernels out of CuPy's and JAX's programs on ROCm 7.2, judge edits (half an hour, 8 GB of disk)
-	$(ROOT) run --rocm 7.2 --with frameworks -- python3 tools/workbench.py shell python docs/case-studies/frameworks/study.py $(WORDS)
+	$(call IN_STUDY_ROOT,7.2,frameworks) docs/case-studies/frameworks/study.py $(WORDS)
 
 bench: ## measure speeds and sizes, and compare them with their bars; needs an idle machine; ARGS=--help
 	$(IN_ROOT) bench $(WORDS)

@@ -272,4 +272,7 @@ def main() -> None:
 STARTED = time.monotonic()
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

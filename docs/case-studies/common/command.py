@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -13,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measuring import extract, measure_loop, profile
+from ending import end_children
+from folder import describe_checkout, describe_run, hold
+from measuring import extract, measure_loop, profile, put_back
 from running import StepError
 
 if TYPE_CHECKING:
@@ -29,16 +32,14 @@ def describe_machine() -> dict[str, Any]:
     """Say what the study runs on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    here = Path(__file__).resolve().parent
-    commit = subprocess.run(
-        ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
+    checkout = describe_checkout(Path(__file__).resolve().parent)
     return {
         "processor": models[0] if models else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         **_describe_runtime(),
-        "commit": commit.stdout.strip(),
+        "commit": checkout["commit"],
+        "changed": checkout["changes"] != "none",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
 
@@ -79,23 +80,40 @@ def measure_kernels(study: Study, kernels: Sequence[Kernel]) -> dict[str, Any]:
     return {"profiles": profiles, "kernels": found}
 
 
-def run_command(
-    here: Path,
-    kind: type[Study],
-    kernels: Sequence[Kernel],
-    run_study: Callable[[Any, Sequence[Kernel], argparse.Namespace], dict[str, Any]],
-    write_page: Callable[[dict[str, Any], Path], None],
-    text: str,
-) -> None:
-    """Run a study, or only write its page again. ``here`` is the folder of its results and its page."""
-    parser = argparse.ArgumentParser(prog="make study", description=text.partition("\n")[0])
+def make_parser(command: str, here: Path, text: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that all studies have. ``here`` is the folder of a study's page."""
+    parser = argparse.ArgumentParser(prog=command, description=text.partition("\n")[0])
     cache = Path(os.environ.get("KERNCAP_ROOT_CACHE", Path.home() / ".cache/kerncap-stages"))
     parser.add_argument(
         "--folder",
         type=Path,
         default=cache / "case-studies" / here.name,
-        help="where it builds and keeps results (default: in the cache of kc-root)",
+        help="where it builds and keeps results (default: %(default)s)",
     )
+    parser.add_argument(
+        "--again", action="append", default=[], metavar="STEP", help="do a step again, as build; repeatable"
+    )
+    parser.add_argument(
+        "--afresh",
+        action="store_true",
+        help="drop what is in the folder, but for source archives; do all steps again",
+    )
+    parser.add_argument("--page", action="store_true", help="only write the page of results.json again")
+    return parser
+
+
+def run_command(
+    command: str,
+    here: Path,
+    kind: type[Study],
+    kernels: Sequence[Kernel],
+    run_study: Callable[[Any, Sequence[Kernel], argparse.Namespace], dict[str, Any]],
+    text: str,
+    *,
+    has_tests: bool = False,
+) -> None:
+    """Run a study, or only write its page again. ``here`` is the folder of its results and its page."""
+    parser = make_parser(command, here, text)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="of the builds")
     parser.add_argument(
         "--build-limit",
@@ -106,26 +124,58 @@ def run_command(
     )
     names = [kernel.key for kernel in kernels]
     parser.add_argument("--kernel", action="append", choices=names, help="only this one; repeatable")
-    parser.add_argument(
-        "--again", action="append", default=[], metavar="STEP", help="do a step again, as build or loop-rope"
-    )
-    parser.add_argument(
-        "--tests", action="store_true", help="also time the program's own tests of each kernel, if it has any"
-    )
-    parser.add_argument("--page", action="store_true", help="only write the page of results.json again")
+    if has_tests:
+        parser.add_argument(
+            "--tests", action="store_true", help="also time the program's own tests of each kernel"
+        )
     options = parser.parse_args()
-    file = here / "results.json"
     if not options.page:
-        study = kind(options.folder.resolve(), options.jobs, options.build_limit)
-        for name in options.again:
-            (study.folder / "steps" / f"{name}.json").unlink(missing_ok=True)
         chosen = [kernel for kernel in kernels if kernel.key in (options.kernel or names)]
-        try:
-            results = run_study(study, chosen, options)
-        except (StepError, subprocess.CalledProcessError) as error:
-            sys.exit(f"study: {error}")
+        made_by = describe_run(here, {"--jobs": options.jobs, "--build-limit": options.build_limit})
+        results = do_steps(
+            options,
+            made_by,
+            lambda folder: kind(folder, options.jobs, options.build_limit),
+            lambda study: run_study(study, chosen, options),
+            kernels,
+        )
         if options.kernel:
             print(json.dumps(results, indent=1))  # the page shows all kernels
             return
-        file.write_text(json.dumps(results, indent=1) + "\n")
-    write_page(json.loads(file.read_text()), here)
+        (here / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_page(here)
+
+
+def do_steps(
+    options: argparse.Namespace,
+    made_by: dict[str, Any],
+    open_study: Callable[[Path], Study],
+    run_study: Callable[[Any], dict[str, Any]],
+    kernels: Sequence[Kernel],
+) -> dict[str, Any]:
+    """Do the steps that have no result yet, and return all results. Ends the process if that fails."""
+    folder = options.folder.resolve()
+    study, names = open_study(folder), []
+    try:
+        names = study.list_steps(lambda: run_study(study))
+        if unknown := [name for name in options.again if name not in names]:
+            raise StepError(f"no step {', '.join(unknown)}; the steps are: {', '.join(names)}")
+        with hold(folder, made_by, afresh=options.afresh):
+            for name in options.again:
+                study.step_file(name).unlink(missing_ok=True)
+            put_back(study, kernels)
+            return run_study(study)
+    except KeyboardInterrupt:
+        end_children()
+        left = next((f" at step {name}" for name in names if not study.step_file(name).exists()), "")
+        line = "the same command without --afresh" if options.afresh else "the same command"
+        print(f"\nstudy: interrupted; {line} goes on{left}", file=sys.stderr)
+        sys.exit(130)
+    except (StepError, subprocess.CalledProcessError) as error:
+        sys.exit(f"study: {error}")
+
+
+def write_page(here: Path) -> None:
+    """Write the page of the results in a study's folder, by the study's own module ``page``."""
+    # Not at the top of this file: it needs jinja2, and --help runs outside the ROCm root.
+    importlib.import_module("page").write_page(json.loads((here / "results.json").read_text()), here)

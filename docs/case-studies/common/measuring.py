@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from running import StepError, build_variables, run, time_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from edits import Kernel
@@ -48,13 +49,19 @@ def extract(study: Study, kernel: Kernel) -> dict[str, Any]:
     digests = {step["name"]: step["digest"] for step in report["steps"]}
     capture = study.manifest(digests["capture"], store)
     source = study.manifest(digests["locate"], store)
+    unit = (source["compile_command"] or {}).get("translation_unit")
+    if unit is None:
+        raise StepError(
+            f"kc-locate found no compile command for {report['kernel'][:200]}; its output is in "
+            f"{study.log(f'extract-{kernel.key}')}"
+        )
     return {
         "took": done.cost,
         "steps": {step["name"]: round(step["duration_ns"] / 1e9, 2) for step in report["steps"]},
         "notes": [note for step in report["steps"] for note in step["notes"]],
         "passed": report["passed"],
         "kernel": report["kernel"],
-        "unit": source["compile_command"]["translation_unit"].rpartition("/")[2],
+        "unit": unit.rpartition("/")[2],
         "definition": source["definition"]["path"].rpartition("/")[2],
         "unedited": source["unedited"],
         "precompiled": source["precompiled"] is not None,
@@ -103,7 +110,8 @@ def measure_loop(study: Study, kernel: Kernel) -> dict[str, Any]:
         rows["wrong"] = _turn(study, step, project)
     finally:
         edited.write_text(original)
-        _restore(study, step, kernel, original)
+        _restore_text(study, kernel, original)  # if this was interrupted, the next run builds it: put_back()
+    _restore(study, step, kernel, original)
     later = [rows[f"right-{turn}"] for turn in range(1, TURNS + 1)]
     median = {part: _take_median(later, part) for part in ("recompile", "validate", "quick")}
     build = {**builds[0], **{part: _take_median(builds, part) for part in ("built", "test")}}
@@ -145,6 +153,7 @@ def _turn(study: Study, step: str, project: Path) -> dict[str, Any]:
 def _build(study: Study, step: str, kernel: Kernel, text: str) -> dict[str, Any]:
     """Edit the program's own source, build it without ccache, and run the program."""
     log, before = study.log(step), study.read_ninja_log()
+    _mark(study).touch()
     (study.edited / kernel.file).write_text(text)
     words = ("timeout", str(study.build_limit_s), *study.build_command)
     built = run(*words, log=log, variables=build_variables(cached=False), expect=(0, 124))
@@ -166,10 +175,30 @@ def _build(study: Study, step: str, kernel: Kernel, text: str) -> dict[str, Any]
 
 def _restore(study: Study, step: str, kernel: Kernel, original: str) -> None:
     """Bring the program's source and build back to what they were. ccache has what was compiled of it."""
+    _restore_text(study, kernel, original)
+    run(*study.build_command, log=study.log(step), variables=build_variables(cached=True))
+    _mark(study).unlink(missing_ok=True)
+
+
+def _restore_text(study: Study, kernel: Kernel, original: str) -> None:
     file = study.edited / kernel.file
     if file.read_text() != original:
         file.write_text(original)
-    run(*study.build_command, log=study.log(step), variables=build_variables(cached=True))
+
+
+def _mark(study: Study) -> Path:
+    """Return the file that is there while the program's source or build may be those of an edit."""
+    return study.folder / "edited"
+
+
+def put_back(study: Study, kernels: Sequence[Kernel]) -> None:
+    """Bring the program's source and build back, if an earlier run was stopped after an edit of it."""
+    if not _mark(study).exists():
+        return
+    for kernel in kernels:
+        _restore_text(study, kernel, (study.original / kernel.file).read_text())
+    run(*study.build_command, log=study.log("put-back"), variables=build_variables(cached=True))
+    _mark(study).unlink()
 
 
 def read_output(study: Study, kind: str) -> str:

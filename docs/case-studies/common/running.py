@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -16,13 +15,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ending import adopt_orphans, end_children, reap
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 # Finds and downloads source archives of PyPI. pip would also run their setup.py, which may want anything.
 DOWNLOADER = "unearth==0.19.0"
-PR_SET_CHILD_SUBREAPER = 36  # of prctl(2): processes whose parents have ended become this one's children
 # Of this checkout's own build; none of them is for another project's.
 NOT_FOR_BUILDS = (
     "LD_PRELOAD",
@@ -64,37 +64,31 @@ def run(
     merged = {**os.environ, **(variables or {})}
     print(f"  $ {line[:160]}", file=sys.stderr, flush=True)
     log.parent.mkdir(parents=True, exist_ok=True)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with log.open("a") as errors:
         print(f"$ {line}", file=errors, flush=True)
-        done = subprocess.run(
+        process = subprocess.Popen(
             [str(word) for word in words],
             cwd=cwd,
             env={name: value for name, value in merged.items() if value is not None},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            check=False,
         )
+        try:
+            out = process.communicate()[0].decode(errors="replace")
+        except KeyboardInterrupt:
+            end_children()
+            raise
         wall = time.monotonic() - began
-        _reap()
+        reap()  # what a stopped command left behind: its time counts, too
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        out = done.stdout.decode(errors="replace")
-        print(f"{out}[{done.returncode}, {wall:.2f} s]", file=errors, flush=True)
+        print(f"{out}[{process.returncode}, {wall:.2f} s]", file=errors, flush=True)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    if done.returncode not in expect:
-        raise StepError(f"`{line[:200]}` ended with {done.returncode}; its output is in {log}")
-    return Done(out, wall, cpu, done.returncode)
-
-
-def _reap() -> None:
-    """Wait for what a stopped command left behind, such as cmake's ninja. Its time counts, too."""
-    try:
-        while True:
-            os.wait()
-    except ChildProcessError:
-        return
+    if process.returncode not in expect:
+        raise StepError(f"`{line[:200]}` ended with {process.returncode}; its output is in {log}")
+    return Done(out, wall, cpu, process.returncode)
 
 
 class Study(ABC):
@@ -107,7 +101,7 @@ class Study(ABC):
         self.source, self.build = folder / "source", folder / "build"
         self.original = folder / "original"  # the files that are edited, as they were
         self.store = folder / "store"
-        (folder / "steps").mkdir(parents=True, exist_ok=True)
+        self._planned: list[str] | None = None
 
     @abstractmethod
     def program(self, name: str) -> tuple[str | Path, ...]:
@@ -128,9 +122,25 @@ class Study(ABC):
         """Return the file with the commands of a step and what they printed."""
         return self.folder / "logs" / f"{step}.log"
 
+    def list_steps(self, work: Callable[[], object]) -> list[str]:
+        """Return the names of the steps of ``work``, in order, without doing any."""
+        self._planned = names = []
+        try:
+            work()
+        finally:
+            self._planned = None
+        return names
+
+    def step_file(self, name: str) -> Path:
+        """Return the file that has a step's result, if the step was done."""
+        return self.folder / "steps" / f"{name}.json"
+
     def step(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a step's result. The step is skipped if its result is there from an earlier run."""
-        file = self.folder / "steps" / f"{name}.json"
+        if self._planned is not None:
+            self._planned.append(name)
+            return {}
+        file = self.step_file(name)
         if not file.exists():
             print(f"{name} …", file=sys.stderr, flush=True)
             self.log(name).unlink(missing_ok=True)
@@ -158,7 +168,7 @@ class Study(ABC):
             run("python3", *words, log=log, variables={"PYTHONPATH": str(packages)})
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         if digest != sha256:
-            raise StepError(f"{file} has the SHA-256 {digest}, not {sha256}")
+            raise StepError(f"{file} has the SHA-256 {digest}, not {sha256}\n  next: remove it")
         if not self.source.exists():
             partial = self.folder / "source.partial"
             shutil.rmtree(partial, ignore_errors=True)

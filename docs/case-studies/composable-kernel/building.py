@@ -48,5 +48,9 @@ def fetch(study: ComposableKernel) -> dict[str, Any]:
 
 def build(study: ComposableKernel) -> dict[str, Any]:
     """Configure and build the programs."""
-    found = study.configure_and_build(PROGRAMS, (*OPTIONS, f"-DHEADERS={study.edited}"))
+    # Copies beside the build: compile commands and projects name them, also when this checkout is gone.
+    programs = study.folder / "programs"
+    shutil.rmtree(programs, ignore_errors=True)
+    shutil.copytree(PROGRAMS, programs)
+    found = study.configure_and_build(programs, (*OPTIONS, f"-DHEADERS={study.edited}"))
     return {**found, "options": list(OPTIONS)}

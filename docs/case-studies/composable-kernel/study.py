@@ -17,7 +17,6 @@ sys.path.insert(1, str(HERE.parent / "common"))
 from building import ComposableKernel, build, fetch  # noqa: E402 - after the path of what studies share
 from command import describe_machine, measure_kernels, run_command  # noqa: E402
 from kernels import KERNELS  # noqa: E402
-from page import write_page  # noqa: E402
 
 if TYPE_CHECKING:
     import argparse
@@ -37,4 +36,4 @@ def run_study(study: ComposableKernel, kernels: Sequence[Kernel], _: argparse.Na
 
 
 if __name__ == "__main__":
-    run_command(HERE, ComposableKernel, KERNELS, run_study, write_page, __doc__ or "")
+    run_command("make study-ck", HERE, ComposableKernel, KERNELS, run_study, __doc__ or "")

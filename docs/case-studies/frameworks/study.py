@@ -6,11 +6,8 @@ calls the package's executables.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -20,11 +17,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(1, str(HERE.parent / "common"))
 
 import missing  # noqa: E402 - after the path of what studies share
-from command import describe_machine  # noqa: E402
+from command import describe_machine, do_steps, make_parser, write_page  # noqa: E402
+from folder import describe_run  # noqa: E402
 from framework_kernels import CUPY, JAX  # noqa: E402
 from measuring import measure_capture, profile  # noqa: E402
-from page import write_page  # noqa: E402
-from running import StepError, Study, run  # noqa: E402
+from running import Study, run  # noqa: E402
 
 if TYPE_CHECKING:
     from edits import Kernel
@@ -174,27 +171,12 @@ def run_study(study: Frameworks) -> dict[str, Any]:
 
 def main() -> None:
     """Run the study, or only write its page again."""
-    parser = argparse.ArgumentParser(
-        prog="make study-frameworks", description=(__doc__ or "").partition("\n")[0]
-    )
-    cache = Path(os.environ.get("KERNCAP_ROOT_CACHE", Path.home() / ".cache/kerncap-stages"))
-    parser.add_argument(
-        "--folder", type=Path, default=cache / "case-studies" / HERE.name, help="where it keeps its files"
-    )
-    parser.add_argument("--again", action="append", default=[], metavar="STEP", help="do a step again")
-    parser.add_argument("--page", action="store_true", help="only write the page of results.json again")
-    options = parser.parse_args()
-    file = HERE / "results.json"
+    options = make_parser("make study-frameworks", HERE, __doc__ or "").parse_args()
     if not options.page:
-        study = Frameworks(options.folder.resolve(), 1, 0)
-        for name in options.again:
-            (study.folder / "steps" / f"{name}.json").unlink(missing_ok=True)
-        try:
-            results = run_study(study)
-        except (StepError, subprocess.CalledProcessError) as error:
-            sys.exit(f"study: {error}")
-        file.write_text(json.dumps(results, indent=1) + "\n")
-    write_page(json.loads(file.read_text()), HERE)
+        made_by = describe_run(HERE, {})
+        results = do_steps(options, made_by, lambda folder: Frameworks(folder, 1, 0), run_study, ())
+        (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_page(HERE)
 
 
 if __name__ == "__main__":

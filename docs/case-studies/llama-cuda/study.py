@@ -17,7 +17,6 @@ sys.path[1:1] = [str(HERE.parent / "llama"), str(HERE.parent / "common")]
 from building import Llama, fetch, make_model  # noqa: E402 - after the path of what studies share
 from command import describe_machine, measure_kernels, run_command  # noqa: E402
 from cuda_kernels import KERNELS  # noqa: E402
-from page import write_page  # noqa: E402
 from running import run  # noqa: E402
 
 if TYPE_CHECKING:
@@ -71,4 +70,6 @@ def run_study(study: LlamaOnCuda, kernels: Sequence[Kernel], _options: argparse.
 
 
 if __name__ == "__main__":
-    run_command(HERE, LlamaOnCuda, KERNELS, run_study, write_page, __doc__ or "")
+    run_command(
+        "python3 docs/case-studies/llama-cuda/study.py", HERE, LlamaOnCuda, KERNELS, run_study, __doc__ or ""
+    )

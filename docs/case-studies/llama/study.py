@@ -19,7 +19,6 @@ from building import Llama, build, fetch, make_model  # noqa: E402 - after the p
 from command import describe_machine, measure_kernels, run_command  # noqa: E402
 from kernels import KERNELS  # noqa: E402
 from more import capture_layers, test_operator  # noqa: E402
-from page import write_page  # noqa: E402
 
 if TYPE_CHECKING:
     import argparse
@@ -46,4 +45,4 @@ def run_study(study: Llama, kernels: Sequence[Kernel], options: argparse.Namespa
 
 
 if __name__ == "__main__":
-    run_command(HERE, Llama, KERNELS, run_study, write_page, __doc__ or "")
+    run_command("make study", HERE, Llama, KERNELS, run_study, __doc__ or "", has_tests=True)
