@@ -24,7 +24,6 @@ from kerncap_stages.generate.triton_names import make_name_map
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.project.built import BUILT
 from kerncap_stages.text import formats
 from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
 # A recipe line that prints how long the compilation took.
 TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}' >&2"
-# A recipe line that records the digests of the built file and its inputs.
-RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
+# A recipe line that records the digests of the built file and its inputs, as the template says.
+RECORD_BUILT = "\t$(RECORD)"
 _CERTAINTY = (False, None, True)  # that an assumed command gives the captured instructions
 
 

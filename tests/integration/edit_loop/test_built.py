@@ -94,3 +94,57 @@ def test_an_edit_with_an_older_time_is_built(project):
     require_current(project, built)
     assert (built.read_bytes() != before) == (source.suffix != ".s")
     assert "is up to date" in make(project, "optimized.hsaco").stdout
+
+
+def test_an_edit_while_it_is_built_is_not_taken_for_built(project, tmp_path):
+    """The compiler has read the file before; what is saved then is newer than the record, or as new."""
+    (source,) = project.glob("kernel_variant.*")
+    is_assembly = source.suffix == ".s"
+    tool = tmp_path / "compiler"
+    program = shutil.which("kc-assemble" if is_assembly else "hipcc")
+    tool.write_text(f'#!/bin/sh\n{program} "$@" && echo >> {source}\n')
+    tool.chmod(0o755)
+    words = (f"KC_ASSEMBLE={tool}" if is_assembly else f"HIPCC={tool}",)
+    source.write_text(source.read_text() + "\n")
+    done = make(project, "optimized.hsaco", *words)
+    assert done.returncode != 0
+    assert "a source was edited while it was compiled" in done.stderr
+    assert not (project / "optimized.hsaco").exists()
+    assert make(project, "optimized.hsaco").returncode == 0
+    require_current(project, project / "optimized.hsaco")
+
+
+def test_another_command_builds_again_if_that_is_asked_for(project):
+    target = "assemble" if (project / "kernel_variant.s").exists() else "recompile"
+    assert "up to date" in make(project, "optimized.hsaco").stdout
+    assert "Nothing to be done" in make(project, target).stdout
+    flags = "HIPCC_COMPILE_FLAGS_APPEND=-DOTHER='a b'"
+    again = make(project, target, flags)
+    assert ("Nothing to be done" in again.stdout) == (target == "assemble")
+    assert "Nothing to be done" in make(project, target, flags).stdout
+    # Whoever built with other flags times and judges that.
+    assert "up to date" in make(project, "optimized.hsaco").stdout
+
+
+@pytest.mark.parametrize("project", [False], indirect=True, ids=["source"])
+def test_a_header_that_an_edit_includes_counts(project, tmp_path):
+    headers = {"beside": tmp_path / "a b's $x #.hpp", "own": project / "deps/own.hpp"}
+    (source,) = project.glob("kernel_variant.*")
+    included = "".join(f'#include "{path}"\n' for path in headers.values())
+    source.write_text(included + source.read_text().replace("*= 2", "*= beside() + own()"))
+    headers["own"].parent.mkdir(exist_ok=True)
+    for name, path in headers.items():
+        path.write_text(f"__device__ inline float {name}() {{ return 1; }}\n")
+    assert make(project, "recompile").returncode == 0
+    for path in headers.values():
+        assert "Nothing to be done" in make(project, "recompile").stdout
+        before = (project / "optimized.hsaco").read_bytes()
+        path.write_text(path.read_text().replace("1;", "3;"))
+        assert make(project, "recompile").returncode == 0
+        assert (project / "optimized.hsaco").read_bytes() != before
+    headers["own"].unlink()
+    text = source.read_text().replace(f'#include "{headers["own"]}"\n', "")
+    source.write_text(text.replace(" + own()", ""))
+    assert make(project, "recompile").returncode == 0
+    moved = project.rename(tmp_path / "moved")
+    assert make(moved, "recompile").returncode == 0
