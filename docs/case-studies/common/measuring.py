@@ -98,7 +98,7 @@ def measure_loop(study: Study, kernel: Kernel) -> dict[str, Any]:
     _restore(study, step, kernel, original)  # an earlier run may have been killed
     run("make", "-s", "-C", project, "clean", log=study.log(step))
     rows = {"unedited": _turn(study, step, project)}
-    builds = []
+    builds: list[dict[str, Any]] = []
     try:
         for turn in range(TURNS + 1):
             text = kernel.right.apply(original, turn)

@@ -24,8 +24,10 @@ def render(results: dict[str, Any], rows: list[Row], folder: Path, **more: Any) 
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - Markdown, of numbers and names of this repository's own
     )
-    environment.filters.update(seconds=seconds, size=size, code=code, times=times)
-    loads = [found["step"]["load"] for found in _list_steps(results)]
+    filters = (seconds, minutes, size, code, times, shorten)
+    environment.filters.update({function.__name__: function for function in filters})
+    done = [found["step"] for found in _list_steps(results)]
+    loads = [step["load"] for step in done]
     return environment.get_template("page.md.j2").render(
         r=results,
         rows=rows,
@@ -33,6 +35,7 @@ def render(results: dict[str, Any], rows: list[Row], folder: Path, **more: Any) 
         turns=sum(key.startswith("right") for key in rows[0].loop) - 1,
         unfinished=name_unfinished(rows),
         load={"least": min(loads), "most": max(loads)},
+        total_s=sum(step["wall_s"] for step in done),
         axis_end=AXIS_END,
         beyond=any(row.ratio(quick=quick) > AXIS_END for row in rows for quick in (True, False)),
         least=LEAST,
@@ -79,6 +82,10 @@ class Row:
         """Return the same without the program's run and the verdict: compiling alone."""
         return float(self.build["built"][unit] / self.recompile[unit])
 
+    def unit_ratio(self, unit: str = "cpu_s") -> float:
+        """Return the same for one unit: a build compiles all that include the edited header."""
+        return self.recompile_ratio(unit) / float(self.build["units"] or 1)
+
     def bound(self, ratio: float) -> str:
         """Write a ratio, which is at least this if the build was stopped."""
         return times(ratio) if self.build["finished"] else f"≥ {times(ratio)}"
@@ -90,6 +97,15 @@ class Row:
         if len(set(chosen)) > 1:
             return f"PASS {sum(chosen)} of {len(chosen)}"
         return "PASS" if chosen[0] else "FAIL"
+
+    @property
+    def parses_once(self) -> str:
+        """Return whether headers are parsed with the first recompile only."""
+        if not self.extract["precompiled"]:
+            return "no"
+        # The project leaves out only the kernel's own file of what it precompiles.
+        in_deps = self.kernel["file"] != self.extract["definition"]
+        return "no: each edit has them parsed again" if in_deps else "yes"
 
     @property
     def instructions(self) -> str:
@@ -129,9 +145,9 @@ def _list_steps(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def draw_ratios(rows: list[Row]) -> str:
-    """Draw how many times less the loop in the project takes."""
+    """Draw the ratios of the loops: that in the program's own build to that in the project."""
     return draw_bars(
-        "how many times less the loop takes",
+        "ratio of the loops",
         "times",
         ("processor time",),
         [
@@ -199,6 +215,11 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
 
 
+def minutes(value: float) -> str:
+    """Write a time that takes minutes."""
+    return f"{value / 60:.0f} minutes"
+
+
 def times(ratio: float) -> str:
     """Write a ratio, rounded down: a bar that was just missed is not shown as reached."""
     return f"{math.floor(10 * ratio) / 10:.1f}"
@@ -212,3 +233,8 @@ def size(value: int) -> str:
 def code(text: str) -> str:
     """Write a name of C++ in a cell of a table."""
     return f"`{text}`".replace("|", "\\|")
+
+
+def shorten(text: str, most: int = 160) -> str:
+    """Return the beginning of a long name, with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

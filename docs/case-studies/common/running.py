@@ -124,7 +124,8 @@ class Study(ABC):
 
     def list_steps(self, work: Callable[[], object]) -> list[str]:
         """Return the names of the steps of ``work``, in order, without doing any."""
-        self._planned = names = []
+        names: list[str] = []
+        self._planned = names
         try:
             work()
         finally:

@@ -13,7 +13,7 @@ KERNELS = (
         program="plain",
         builds=2,
         right=Edit(
-            "unroll the loop over blocks {n} times",
+            "unroll the loop over blocks by a factor of {n}",
             after="static __global__ void mul_mat_vec_q(",
             old="    for (int kbx = tid",
             new="#pragma unroll {n}\n    for (int kbx = tid",
@@ -33,7 +33,7 @@ KERNELS = (
         operator="RMS_NORM",
         program="plain",
         right=Edit(
-            "unroll the loop that sums squares {n} times",
+            "unroll the loop that sums squares by a factor of {n}",
             after="static __global__ void rms_norm_f32(",
             old="    for (int col = tid;",
             new="#pragma unroll {n}\n    for (int col = tid;",
@@ -73,7 +73,7 @@ KERNELS = (
         operator="SOFT_MAX",
         program="plain",
         right=Edit(
-            "unroll the loop that adds exponentials {n} times",
+            "unroll the loop that adds exponentials by a factor of {n}",
             after="float tmp = 0.0f; // partial sum",
             old="#pragma unroll",
             new="#pragma unroll {n}",
@@ -92,7 +92,7 @@ KERNELS = (
         file="fattn-vec-f32.cuh",
         operator="FLASH_ATTN_EXT",
         right=Edit(
-            "unroll the loop over rows of V {n} times",
+            "unroll the loop over rows of V by a factor of {n}",
             after="static __global__ void flash_attn_vec_ext_f32(",
             old="#pragma unroll\n        for (int k = 0; k < D; ++k) {",
             new="#pragma unroll {n}\n        for (int k = 0; k < D; ++k) {",
@@ -113,9 +113,9 @@ KERNELS = (
         file="mmq.cuh",
         operator="MUL_MAT",
         program="plain",
-        builds=1,  # of 17 units
+        builds=1,  # of 22 units
         right=Edit(
-            "unroll the loop over the tile's columns {n} times",
+            "unroll the loop over the tile's columns by a factor of {n}",
             after="void vec_dot_q4_0_q8_1_dp4a(",
             old="// #pragma unroll",
             new="#pragma unroll {n}",
