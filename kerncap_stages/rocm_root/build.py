@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 LOG_TAIL_LINES = 25
 _HOST_CA = Path("etc/kerncap-host-ca.crt")
+_ARCHIVES = Path("var/cache/apt/archives")  # where apt keeps the packages that it downloads
+_DOWNLOADED = Path("var/cache/apt/downloaded")  # by an earlier run
+_TAKE_DOWNLOADED = f"""if [ -d /{_DOWNLOADED} ]; then
+  mv /{_DOWNLOADED}/*.deb /{_ARCHIVES}/
+  rm -r /{_DOWNLOADED}
+fi
+"""
 
 
 def find(rocm: str, layers: Sequence[str] = ()) -> tuple[Recipe, Root]:
@@ -53,7 +60,7 @@ def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) 
         return root
     run_in_child(lambda: None, private=True)  # if this machine cannot, say so before anything is downloaded
     make_cache()
-    sweep()
+    sweep(root)
     with lock_root(root):
         if not root.exists():  # no other process made it while this one waited
             base = ensure(rocm, mirror=mirror) if layers else None
@@ -84,16 +91,33 @@ class _Build:
                     self._make_base(log)
                 else:
                     self._copy_base(base, log)
+                self._take_downloads()
                 with self._log_step("packages"):
-                    self._run_in_root(install_script(self.recipe, self.layers if base else None), log)
+                    script = install_script(self.recipe, self.layers if base else None)
+                    self._run_in_root(_TAKE_DOWNLOADED + script, log)
             with self._log_step("versions"):
                 self._record()
             shutil.copyfile(self.log_path, self.root.making / "build.log")
             self.root.making.rename(self.root.folder)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                self._say("interrupted: deleting what was made; Ctrl-C leaves that to the next run")
+            self._keep_downloads()
             remove_tree(self.root.making)
             raise
         self._say(f"made {self.root.folder}")
+
+    def _take_downloads(self) -> None:
+        """Give the root the packages that an earlier run downloaded."""
+        if self.root.downloads.is_dir():
+            self.root.downloads.rename(self.files / _DOWNLOADED)
+
+    def _keep_downloads(self) -> None:
+        """Keep the packages that were downloaded, for the next run."""
+        for place in (_ARCHIVES, _DOWNLOADED):
+            if any((self.files / place).glob("*.deb")) and not self.root.downloads.exists():
+                self.root.downloads.parent.mkdir(exist_ok=True)
+                (self.files / place).rename(self.root.downloads)
 
     def _check_space(self) -> None:
         sizes = [layer.size_gib for layer in self.recipe.choose_layers(self.layers)]
@@ -168,7 +192,7 @@ class _Build:
                 ["/bin/sh", "-exc", script], enter.make_environment({"DEBIAN_FRONTEND": "noninteractive"})
             )
 
-        if run_in_child(become_script, private=False) != 0:
+        if run_in_child(become_script, private=False, session=True) != 0:
             raise self._make_failure("its packages could not be installed")
 
     def _record(self) -> None:

@@ -4,6 +4,7 @@ CACHE/roots/KEY/fs/            the root file system
 CACHE/roots/KEY/versions.json  what is in it
 CACHE/roots/KEY/build.log      how it was made
 CACHE/roots/.making-KEY/       a root that is being made; renamed to KEY when it is complete
+CACHE/downloads/KEY/           packages that a run downloaded which did not end; the next run takes them
 CACHE/locks/KEY                flock: shared while a command runs in the root, exclusive to make or remove it
 """
 
@@ -67,6 +68,11 @@ class Root:
     def making(self) -> Path:
         """Where it is built."""
         return find_cache_folder() / "roots" / f".making-{self.key}"
+
+    @property
+    def downloads(self) -> Path:
+        """Packages that a run downloaded which was interrupted, or failed."""
+        return find_cache_folder() / "downloads" / self.key
 
     def exists(self) -> bool:
         """Whether it exists. A root that exists is complete."""
@@ -132,8 +138,11 @@ def remove_tree(folder: Path) -> None:
         raise Refused(f"cannot delete {dying}", hint="look at its permissions")
 
 
-def sweep() -> None:
-    """Delete folders that killed runs left half made or half deleted."""
+def sweep(wanted: Root) -> None:
+    """Delete folders that killed runs left half made or half deleted, and downloads for other roots."""
+    for path in (find_cache_folder() / "downloads").glob("*"):
+        if path != wanted.downloads:
+            remove_tree(path)
     for path in (find_cache_folder() / "roots").glob(".*"):
         try:
             if path.name.startswith(".making-"):

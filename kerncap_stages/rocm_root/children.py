@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def run_in_child(work: Callable[[], object], *, private: bool) -> int:
+def run_in_child(work: Callable[[], object], *, private: bool, session: bool = False) -> int:
     """Do ``work`` in a child process, with mounts of its own if ``private``; returns its exit status.
 
+    session: in a session of its own, whose processes are killed on Ctrl-C: what they write is thrown away.
     If the child raises a KerncapError, it is raised here. ``work`` may replace the child by another program.
     """
     sys.stdout.flush()
@@ -27,6 +30,8 @@ def run_in_child(work: Callable[[], object], *, private: bool) -> int:
         status = 1
         try:
             os.close(reading)
+            if session:
+                os.setsid()
             if private:
                 namespaces.enter_private_mounts()
             work()
@@ -38,9 +43,16 @@ def run_in_child(work: Callable[[], object], *, private: bool) -> int:
         finally:
             os._exit(status)
     os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        raised = stream.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        with os.fdopen(reading, "rb") as stream:
+            raised = stream.read()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except KeyboardInterrupt:
+        if session:
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)  # it must not write into what the caller deletes
+        raise
     if raised:
         kind, message, hint = pickle.loads(raised)  # noqa: S301 - written by our own child, above
         raise kind(message, hint=hint)

@@ -249,10 +249,13 @@ def test_sweep_deletes_what_killed_runs_left_and_nothing_else(
     monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
     for name in (".making-6.4-a", ".making-6.4-b", ".dying-6.4-c-1", "6.4-d"):
         (tmp_path / "roots" / name / "fs").mkdir(parents=True)
+    for key in ("6.4-a", "6.4-b"):
+        cache.Root(key).downloads.mkdir(parents=True)
     making = cache.hold(cache.Root("6.4-b"), exclusive=True)
-    cache.sweep()
+    cache.sweep(cache.Root("6.4-a"))
     os.close(making)
     assert {path.name for path in (tmp_path / "roots").iterdir()} == {".making-6.4-b", "6.4-d"}
+    assert [path.name for path in (tmp_path / "downloads").iterdir()] == ["6.4-a"]
 
 
 def test_containerfile_installs_what_the_recipe_says(golden) -> None:
