@@ -9,7 +9,7 @@ from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.compat.conversion import make_validation_result
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.project.artifacts import find_kernel_name
-from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
+from kerncap_stages.project.built import describe_changes, find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.folder import open_project
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
@@ -36,7 +36,8 @@ def validate_project(
     notes = [note for note in unlisted if note is not None]
     notes += [] if variant is None else warn_of_stale_variant(folder, variant)
     unbuilt = [] if variant is not None else find_unbuilt_edits(folder)
-    notes += [f"{name} was edited but not built: this verdict is on the captured kernel" for name in unbuilt]
+    changes = [describe_changes(folder, [name]) for name in unbuilt]
+    notes += [f"{change} but not built: this verdict is on the captured kernel" for change in changes]
     names = [find_kernel_name(store, capture) for capture in captures]
     return make_validation_result(
         [manifest for _, manifest in made], [digest for digest, _ in made], names, notes

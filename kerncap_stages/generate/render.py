@@ -24,6 +24,7 @@ from kerncap_stages.generate.triton_names import make_name_map
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.folder import STORE
 from kerncap_stages.text import formats
 from kerncap_stages.text.kernel_names import shorten
 from kerncap_stages.text.terminal import make_printable
@@ -122,6 +123,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         "check": "\n".join(_make_checks(parts)),
         "listing": next(iter(first.listing), ""),
         "whole_unit_because": unedited.whole_unit_because if unedited is not None else None,
+        "restored_by": _tell_restoring(parts),
         **build.values,
         **_describe_page(capture, found, build.placed),
         "assumed": command is not None and command.database is None and rtc is None,
@@ -191,6 +193,15 @@ def _require_one_unit(parts: Sequence[Part]) -> None:
                 f"{parts[0].capture.kernel.demangled_name} and {part.capture.kernel.demangled_name} are not",
                 hint="leave out --together: each kernel gets its own project",
             )
+
+
+def _tell_restoring(parts: Sequence[Part]) -> str:
+    """Tell what writes deleted files of the project again."""
+    if len(parts) > 1:
+        return "the kc-generate command that made this project"
+    wanted = "@capture" if parts[0].source is None else "@source"
+    kind = " --assembly" if parts[0].assembly else ""
+    return f"`kc-generate --store {STORE} {wanted}{kind} --output .`"
 
 
 @cache

@@ -65,10 +65,18 @@ def require_current(folder: Path, variant: Path) -> None:
     """
     if _is_by_make(folder, variant) and (edited := read_built(folder).find_edited(folder)):
         raise Refused(
-            f"{', '.join(edited)} was edited after {variant} was built",
+            f"{describe_changes(folder, edited)} after {variant} was built",
             hint=f"{suggest_build(folder, edited)}; "
             f"`--variant {shlex.quote(str(variant))}` takes it as it is",
         )
+
+
+def describe_changes(folder: Path, names: Sequence[str]) -> str:
+    """Say which files of a project were edited, and which were deleted: ``a.hpp, b.hpp was edited``."""
+    deleted = [name for name in names if not os.path.lexists(folder / name)]
+    edited = [name for name in names if name not in deleted]
+    said = ((edited, "edited"), (deleted, "deleted"))
+    return " and ".join(f"{', '.join(some)} was {how}" for some, how in said if some)
 
 
 def suggest_build(folder: Path, edited: Sequence[str]) -> str:
@@ -98,7 +106,10 @@ def warn_of_stale_variant(folder: Path, variant: Path) -> list[str]:
         if is_by_make
         else _find_newer(folder, variant.stat().st_mtime_ns)
     )
-    return [f"{name} was edited after {variant} was built: run `make {variant.name}`" for name in edited]
+    return [
+        f"{describe_changes(folder, [name])} after {variant} was built: run `make {variant.name}`"
+        for name in edited
+    ]
 
 
 def explain_judged(folder: Path, variant: Path) -> str:

@@ -26,6 +26,7 @@ from kerncap_stages.pages.scope import (
 from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.built import (
+    describe_changes,
     explain_judged,
     find_unbuilt_edits,
     require_current,
@@ -180,7 +181,7 @@ def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
             say(f"note: {make_printable(note)}")
     elif unbuilt := find_unbuilt_edits(folder):
         raise UsageError(
-            f"{', '.join(unbuilt)} was edited, but no code object was built from it",
+            f"{describe_changes(folder, unbuilt)}, but no code object was built from it",
             hint=f"{suggest_build(folder, unbuilt)}, or --baseline to check the captured kernel",
         )
     return variant

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
+import subprocess
 
 import pytest
 from made_up import device_code, make, publish
@@ -45,6 +48,22 @@ def test_what_make_built_is_not_remarked_on(project):
     require_current(project, project / "optimized.hsaco")
     assert {each.problem for each in list_candidates([str(project)])} == {None}
     assert warn_of_stale_variant(project, project / "optimized.hsaco") == []
+
+
+def test_a_file_that_was_deleted_is_named_and_comes_back(project):
+    (source,) = project.glob("kernel_variant.*")
+    before = source.read_bytes()
+    source.unlink()
+    with pytest.raises(Refused, match=f"^{source.name} was deleted after .* was built$"):
+        require_current(project, project / "optimized.hsaco")
+    done = make(project, "optimized.hsaco")
+    assert done.returncode != 0
+    assert f"{source.name} is missing. In this folder, `kc-generate " in done.stderr
+    command = re.search("`(kc-generate .*)`", done.stderr)
+    assert command is not None
+    subprocess.run(shlex.split(command[1]), cwd=project, check=True, capture_output=True)
+    assert source.read_bytes() == before
+    require_current(project, project / "optimized.hsaco")
 
 
 @pytest.mark.parametrize("put", [os.link, os.symlink, shutil.copy])

@@ -129,6 +129,10 @@ def test_without_llvms_tools_the_whole_unit_is_compiled(stages: Stages, app: Pat
     assert "there is no clang++ in /nowhere: the whole unit is compiled" in built.stderr
     assert count_kernels(project / "optimized.hsaco") > 20
     assert "Result: PASS" in make(stages, project, "validate-variant").stderr
+    absent = make(stages, project, "recompile", f"HIPCC={tmp_path}/absent")
+    assert absent.returncode != 0
+    assert f"there is no compiler {tmp_path}/absent: make recompile HIPCC=PATH" in absent.stderr
+    assert "whole unit" not in absent.stderr
 
 
 SHARED = """#include "large.hpp"
