@@ -92,7 +92,8 @@ def make_compile_script(
         files[f"{INSTANTIATED}.sha256"] = "".join(f"{checked[name]}  {name}\n" for name in checked).encode()
         files[DECLARED] = Path(declared_script.__file__).read_bytes()
         kept.append(INSTANTIATED)
-    return CompileScript(files, symbol is not None, " ".join(f"{name}.pch {name}.command" for name in kept))
+    made = [f"{name}.{suffix}" for name in kept for suffix in ("pch", "pch.sha256", "command")]
+    return CompileScript(files, symbol is not None, " ".join(made))
 
 
 def _list_heads(headers: PrecompiledHeaders, placed: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -145,10 +146,24 @@ def test_headers_are_parsed_once_until_an_edit_may_change_them(stages: Stages, a
     make(stages, project, "recompile", "PRECOMPILED=no").check_returncode()
     assert not kept.exists()
 
-    # One that clang refuses is not tried again.
+    # One that was damaged is made again, once.
     variant.touch()
     assert judge(stages, project) == "PASS"
-    kept.write_bytes(b"not from clang")
+    for damaged in (b"not from clang", b""):
+        kept.write_bytes(damaged)
+        for _ in range(2):
+            variant.touch()
+            assert judge(stages, project) == "PASS"
+        assert kept.stat().st_size > 1_000_000
+        variant.touch()
+        told = make(stages, project, "recompile").stderr
+        assert "-emit-pch" not in told
+        assert "-include-pch" in told
+
+    # One that clang refuses is not tried again.
+    kept.write_bytes(b"does not fit")
+    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    (project / "precompiled.pch.sha256").write_text(f"{digest}  precompiled.pch\n")
     variant.touch()
     assert judge(stages, project) == "PASS"
     assert kept.stat().st_size == 0
