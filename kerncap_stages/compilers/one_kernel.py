@@ -36,12 +36,10 @@ _KERNEL = re.compile(r'^define [^@]*\bamdgpu_kernel\b[^@]*@(?:"([^"]+)"|([^(\s]+
 WORTH_OTHERS = 3  # fewer other kernels take no longer than the tools do
 
 
-def compile_one_kernel(
-    compiler: Compiler, unit: KernelUnit, extra: Sequence[str] = (), *, worth_others: int = WORTH_OTHERS
-) -> bytes | None:
+def compile_one_kernel(compiler: Compiler, unit: KernelUnit, extra: Sequence[str] = ()) -> bytes | None:
     """Compile a unit without its other kernels; None if it is not worth it.
 
-    extra: flags for the front end only. worth_others: so many other kernels are worth it.
+    extra: flags for the front end only.
 
     Raises DeviceError if LLVM's tools are not beside the compiler, or if one of them fails.
     """
@@ -56,7 +54,7 @@ def compile_one_kernel(
         _run([str(beside / tool), *options, str(whole), "-o", str(listing)], unit.directory)
         kernels = list_kernels(listing.read_text(encoding="utf-8", errors="surrogateescape"))
         others = [each for each in kernels if strip_unit(each) != unit.symbol]
-        if len(others) < worth_others or len(others) != len(kernels) - 1:
+        if len(others) < WORTH_OTHERS or len(others) != len(kernels) - 1:
             return None
         response = folder / "others.rsp"
         response.write_text("\n".join(f"--func={each}" for each in others), errors="surrogateescape")

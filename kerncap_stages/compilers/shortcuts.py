@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.dependencies import find_first_error, run_compiler
 from kerncap_stages.compilers.instantiated import find_instantiated
-from kerncap_stages.compilers.one_kernel import WORTH_OTHERS, compile_one_kernel
+from kerncap_stages.compilers.one_kernel import compile_one_kernel
 from kerncap_stages.compilers.precompiled import Precompiled, find_precompiled, precompile
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -55,9 +55,6 @@ def try_shortcuts(
         if made is not None:
             more = _instantiate(compiler, unit, made, extra, edited, folder) if edited is not None else None
             if more is not None:
-                # Kernels of such libraries take LLVM a second each.
-                if alone is None:
-                    yield _compile_alone(compiler, unit, *more, worth_others=1) or Shortcut()
                 yield _compile_whole(compiler, unit, *more)
             yield _compile_whole(compiler, unit, made, extra)
 
@@ -98,15 +95,11 @@ def _instantiate(
 
 
 def _compile_alone(
-    compiler: Compiler,
-    unit: KernelUnit,
-    made: Precompiled | None = None,
-    extra: Sequence[str] = (),
-    worth_others: int = WORTH_OTHERS,
+    compiler: Compiler, unit: KernelUnit, made: Precompiled | None = None, extra: Sequence[str] = ()
 ) -> Shortcut | None:
     """Compile one kernel; None if that is not worth it."""
     try:
-        code = compile_one_kernel(compiler, unit, extra, worth_others=worth_others)
+        code = compile_one_kernel(compiler, unit, extra)
     except DeviceError as error:
         return Shortcut(one_kernel=True, problem=str(error))
     return None if code is None else Shortcut(code, one_kernel=True, precompiled=made)

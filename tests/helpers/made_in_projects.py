@@ -20,9 +20,3 @@ def make(stages: Stages, project: Path, *words: str) -> subprocess.CompletedProc
         ["make", "-C", project, *words],
         capture_output=True, text=True, check=False, env={**stages.environment, "PATH": path},
     )  # fmt: skip
-
-
-def count_kernels(code: Path) -> int:
-    """Count the kernels of a code object for AMD GPUs."""
-    listed = subprocess.run(["readelf", "-Ws", code], capture_output=True, text=True, check=True)
-    return len({line.split()[-1] for line in listed.stdout.splitlines() if line.endswith(".kd")})

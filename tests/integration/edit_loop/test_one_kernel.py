@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from made_in_projects import count_kernels, make
+from made_in_projects import make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +82,11 @@ def app(tmp_path: Path, program: str) -> Path:
     (tree / "compile_commands.json").write_text(json.dumps([entry]))
     subprocess.run([*words, "unit.hip", "-o", "app"], cwd=tree, check=True, capture_output=True)
     return tree / "app"
+
+
+def count_kernels(code: Path) -> int:
+    listed = subprocess.run(["readelf", "-Ws", code], capture_output=True, text=True, check=True)
+    return len({line.split()[-1] for line in listed.stdout.splitlines() if line.endswith(".kd")})
 
 
 @pytest.mark.parametrize("kernel", EDITS)
