@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
 # A recipe line that prints how long the compilation took.
 TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}' >&2"
-# A recipe line that records the digests of the built file and its inputs, as the template says.
-RECORD_BUILT = "\t$(RECORD)"
 _CERTAINTY = (False, None, True)  # that an assumed command gives the captured instructions
 
 
@@ -176,7 +174,7 @@ def _make_checks(parts: Sequence[Part]) -> Iterator[str]:
         if _NAME.fullmatch(name):
             why = "its unit does not instantiate it, or its name or parameters were changed"
             yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
-    yield RECORD_BUILT
+    yield "\t$(RECORD)"  # the template says what that does
     yield TELL_TIME
 
 
