@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
-from running import Programs, Stopped
+from sweep_programs import Programs, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

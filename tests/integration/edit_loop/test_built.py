@@ -50,6 +50,14 @@ def test_what_make_built_is_not_remarked_on(project):
     assert warn_of_stale_variant(project, project / "optimized.hsaco") == []
 
 
+def test_make_builds_again_by_force(project):
+    before = (project / "optimized.hsaco").read_bytes()
+    done = make(project, "-B", "optimized.hsaco")
+    assert done.returncode == 0, done.stderr
+    assert (project / "optimized.hsaco").read_bytes() == before
+    require_current(project, project / "optimized.hsaco")
+
+
 def test_a_file_that_was_deleted_is_named_and_comes_back(project):
     (source,) = project.glob("kernel_variant.*")
     before = source.read_bytes()
