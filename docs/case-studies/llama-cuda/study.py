@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_CUDA=ON",
-    "-DGGML_CUDA_FA=OFF",  # no kernel of the study, and half of the build
     "-DCMAKE_CUDA_ARCHITECTURES=90",
     "-DLLAMA_CURL=OFF",
     "-DLLAMA_BUILD_SERVER=OFF",
