@@ -9,8 +9,8 @@
 # nvcc (tests/integration/cuda).
 # Ends with 1 if a test fails, or is skipped for want of anything but a second GPU, or if a figure misses its bar or cannot be measured.
 #
-# Needs besides: nvcc, cuobjdump and nvdisasm of a toolkit, make, c++, pytest, PyTorch with Triton, the headers of OpenSSL, Ray if there
-# are two GPUs, and for the benchmark 32 GiB in /dev/shm and 8 GiB in /var/tmp.
+# Needs besides: nvcc, cuobjdump and nvdisasm of a toolkit, make, c++, pytest, PyTorch with Triton, JAX and CuPy for
+# CUDA, the headers of OpenSSL, Ray if there are two GPUs, and for the benchmark 32 GiB in /dev/shm and 8 GiB in /var/tmp.
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 wheels='' tests=1 benchmark=1 out=$(mktemp -d)
