@@ -27,11 +27,11 @@ _MAX_ROUNDS = 16
 
 
 def assume_commands(
-    definition_file: Path | None, roots: Sequence[Path], compiler: str, consulted: Consulted
+    definition_file: Path | None, roots: Sequence[Path], words: Sequence[str], consulted: Consulted
 ) -> list[CompileCommand]:
     """Return a command for each unit below ``roots`` that is the definition's file, or includes it.
 
-    roots: folders, and source files whose folders are searched.
+    roots: folders, and source files whose folders are searched. words: the compiler, and its flags.
     The definition's file comes first. Without a definition's file, each unit that may have kernels gets a
     command.
     """
@@ -49,8 +49,8 @@ def assume_commands(
         else:
             is_one = unit.resolve() == wanted or wanted in reached
         if is_one:
-            words = (compiler, "-O3", *(f"-I{folder}" for folder in folders), str(unit))
-            commands.append(CompileCommand(unit.resolve(), unit.parent.resolve(), words))
+            command = (*words, *(f"-I{folder}" for folder in folders), str(unit))
+            commands.append(CompileCommand(unit.resolve(), unit.parent.resolve(), command))
     return commands
 
 

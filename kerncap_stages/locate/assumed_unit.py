@@ -32,10 +32,10 @@ def assume_unit(
 
     Without such a command, the note says why the compiler does not accept the first one.
     """
-    compiler = wanted.compiler or wanted.toolchain.assumed
-    commands = assume_commands(definition_file, roots, compiler, consulted)
+    words = wanted.assumed_command
+    commands = assume_commands(definition_file, roots, words, consulted)
     if not commands:  # the definition is in one of the compiler's own folders
-        others = assume_commands(None, roots, compiler, consulted)
+        others = assume_commands(None, roots, words, consulted)
         commands = find_possible_commands(definition_file, others, wanted, consulted)
     if not commands:
         return None, None

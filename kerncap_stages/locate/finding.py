@@ -121,8 +121,7 @@ def find_source(
         candidates = _find_in_units(search)
     if not candidates:
         if not likely:
-            compiler = wanted.compiler or wanted.toolchain.assumed
-            likely = tuple(assume_commands(None, roots, compiler, consulted))
+            likely = tuple(assume_commands(None, roots, wanted.assumed_command, consulted))
         # The kernel of a library that is installed in the compiler's own folders.
         candidates = find_in_system(likely, name, wanted, consulted)
     problem = None

@@ -7,6 +7,7 @@ do, the user is told how to name the file.
 from __future__ import annotations
 
 import os
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -60,7 +61,7 @@ def try_definitions(
     absent = wanted.explain_no_compiler()
     if absent is not None:
         return Tried(None, None if one_file else f"none could be compiled: {absent}; {_NEXT}")
-    gives = f"the captured instructions with `{wanted.compiler or wanted.toolchain.assumed} -O3`"
+    gives = f"the captured instructions with `{shlex.join(wanted.assumed_command)}`"
     tried = paths[:_MAX_FILES]
     commands = {path: _assume_command(path, roots, wanted, consulted) for path in tried}
     with ThreadPoolExecutor(min(_MAX_THREADS, len(os.sched_getaffinity(0)))) as pool:
@@ -100,8 +101,7 @@ def _assume_command(
     path: Path, roots: Sequence[Path], wanted: Wanted, consulted: Consulted
 ) -> CompileCommand | None:
     """Assume the command of the file itself, or else of the unit that makes the kernel of a header."""
-    compiler = wanted.compiler or wanted.toolchain.assumed
-    commands = assume_commands(path, roots, compiler, consulted)
+    commands = assume_commands(path, roots, wanted.assumed_command, consulted)
     own = next((command for command in commands if command.file == path.resolve()), None)
     return own or choose_command(commands, wanted, consulted)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.locate.debug_types import read_arguments
+from kerncap_stages.manifests.kernel import Language
 
 if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
@@ -47,6 +50,22 @@ class Wanted:
         """The kernel's symbol in a unit that is compiled alone: without the suffix of its original unit."""
         return strip_unit(self.symbol)
 
+    @property
+    def assumed_compiler(self) -> str:
+        """The compiler of an assumed command."""
+        return self.compiler or self.toolchain.assumed
+
+    @cached_property
+    def assumed_command(self) -> tuple[str, ...]:
+        """The compiler and the flags of an assumed command.
+
+        With ``-g`` clang may order instructions otherwise, so it is there if the captured code object
+        describes arguments. For nvcc it would only be about host code.
+        """
+        is_hip = self.toolchain.language is Language.HIP
+        debugs = is_hip and bool(read_arguments(self.code_object, self.symbol))
+        return (self.assumed_compiler, "-O3", *(("-g",) if debugs else ()))
+
     def find_tool(self, command: CompileCommand) -> Tool:
         """Find the compiler for a command. Raises DeviceError if there is none that may be run."""
         return self.toolchain.find_tool(self.compiler or command.compiler, trusted=self.compiler is not None)
@@ -54,9 +73,7 @@ class Wanted:
     def explain_no_compiler(self) -> str | None:
         """Say why there is no compiler for an assumed command; None if there is one."""
         try:
-            self.toolchain.find_tool(
-                self.compiler or self.toolchain.assumed, trusted=self.compiler is not None
-            )
+            self.toolchain.find_tool(self.assumed_compiler, trusted=self.compiler is not None)
         except DeviceError as error:
             return f"{error}: {error.hint}"
         return None

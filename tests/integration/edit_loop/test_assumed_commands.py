@@ -74,6 +74,27 @@ def test_fast_math_is_recognised(store, unit, tree, tmp_path):
     assert source.unedited.why.startswith("the program was built with -ffast-math, which gives the captured")
 
 
+# clang orders these instructions otherwise where it describes variables to a debugger.
+NORM = """#include <hip/hip_runtime.h>
+__global__ void norm(const float* x, float* y, int n, float eps) {
+  int row = blockIdx.x; float s = 0;
+  for (int c = threadIdx.x; c < n; c += 32) s += x[row*n+c]*x[row*n+c];
+  for (int o = 16; o; o >>= 1) s += __shfl_xor(s, o, 32);
+  float k = rsqrtf(s / n + eps);
+  for (int c = threadIdx.x; c < n; c += 32) y[row*n+c] = k * x[row*n+c];
+}
+"""
+
+
+@pytest.mark.parametrize("flag", ["-g", "-gline-tables-only", "-g0"])
+def test_debug_information_is_recognised(store, tree, flag):
+    (tree / "k.hip").write_text(NORM)
+    code = device_code(tree / "k.hip", tree / "k.hsaco", flag)
+    _, source = run_locate(store, publish(store, code, "_Z4normPKfPfif"), Options((tree,)))
+    assert source.unedited.same_instructions, source.unedited.why
+    assert f"`hipcc -O3{' -g' if flag == '-g' else ''} {tree}/k.hip` is assumed" in source.explanation
+
+
 def test_a_macro_that_makes_the_kernel_is_named(store, tree, tmp_path):
     (tree / "k.hip").write_text(
         "#include <hip/hip_runtime.h>\n"
