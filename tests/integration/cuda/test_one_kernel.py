@@ -41,7 +41,7 @@ namespace {
 __global__ void hidden(float* x) { x[threadIdx.x] = power<3>(x[threadIdx.x]) * 2; }
 }
 
-static __global__ void internal(float* x) { x[threadIdx.x] = power<2>(x[threadIdx.x]) - sinf(x[1]); }
+static __global__ void internal(float* x) { x[threadIdx.x] = power<2>(x[threadIdx.x]) - sqrtf(x[1]); }
 static __global__ void internal_too(float* x) { x[threadIdx.x] = power<1>(x[threadIdx.x]); }
 __global__ void shifted(float* x) { x[0] += shift; }
 __global__ void says(float* x) { printf("%f", x[0]); }
@@ -156,7 +156,7 @@ def test_a_unit_for_the_debugger_or_to_be_linked_is_compiled_whole(store, app, t
 @pytest.mark.parametrize("missing", ["nvlink", "libnvvm.so"])
 def test_without_a_tool_the_whole_unit_is_compiled(store, app, tmp_path, missing):
     made = app()
-    digest, _, symbol = locate(store, made, "_Z8internalPf")
+    digest, _, symbol = locate(store, made, "_Z4manyILi3EEvPfi")
     project = project_of(store, digest, tmp_path / "project")
     toolkit = Path(os.path.realpath(find_cuda_tool("nvcc"))).parents[1]
     without = tmp_path / "toolkit"
