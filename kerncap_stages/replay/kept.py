@@ -1,4 +1,4 @@
-"""Replayers that serve one variant after the other, and so keep the context, which CUDA is slow to make.
+"""Replayers that serve one replay after the other, and so keep the context, which CUDA is slow to make.
 
 After each replay such a process gives everything back, and tells that it is ready. It ends instead when a
 replay did not complete, or when anything is left; the next one is started then. Some variants have processes
@@ -37,6 +37,11 @@ _CALLS = re.compile(
     rb"\b(?:malloc|free|vprintf|__assertfail|__cuda_syscall\w*|cudaLaunchDevice\w*|cudaGetParameterBuffer\w*"
     rb"|__cudaCDP\w*|cnp\w+|cudaGraphLaunch\w*)\b"
 )
+# Parts of these names. To look for each of them is twenty times faster than for the expression.
+_PARTS = (
+    b"malloc", b"free", b"vprintf", b"__assertfail",
+    b"__cuda", b"cudaLaunch", b"cudaGet", b"cnp", b"cudaGraph",
+)  # fmt: skip
 
 
 def leaves_work(code: bytes) -> bool:
@@ -44,7 +49,7 @@ def leaves_work(code: bytes) -> bool:
 
     It is told by names alone, so the answer may be yes for no reason.
     """
-    return _CALLS.search(code) is not None
+    return any(part in code for part in _PARTS) and _CALLS.search(code) is not None
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,7 @@ class KeptReplayers(Standbys):
         self._variant = 0
         self._is_alone = not self._is_kept
         self.is_doubtful = False
+        self.most_replays = _MAX_REPLAYS  # of one process
 
     def __exit__(self, *error: object) -> None:
         self.end_process()
@@ -146,7 +152,9 @@ class KeptReplayers(Standbys):
             process = self._process
             if process is not None and process.is_busy:
                 return
-            if process is not None and (process.replays >= _MAX_REPLAYS or not process.wait_until_ready()):
+            if process is not None and (
+                process.replays >= self.most_replays or not process.wait_until_ready()
+            ):
                 self.end_process()
             if self._process is None:
                 self._process = self._start_process()
@@ -155,10 +163,10 @@ class KeptReplayers(Standbys):
         """Whether such a replay may be given to ``take``."""
         return not timed if self._is_alone else has_variant and timed == self._is_timed
 
-    def take(self, arguments: Sequence[str]) -> Standby | None:
+    def take(self, arguments: Sequence[str], *, has_variant: bool = True) -> Standby | None:
         """Send arguments to the process and return it; None if there is none that has nothing to do."""
         if self._is_alone:
-            return super().take(arguments)
+            return super().take(arguments, has_variant=has_variant)
         with self._lock:
             process = self._process
             if process is None or process.is_busy:
@@ -211,3 +219,59 @@ class KeptReplayers(Standbys):
         for standby in [each for each in self._taken if each.process.poll() is not None]:
             self._taken.remove(standby)
             standby.close()
+
+
+class VerdictReplayers(Standbys):
+    """Replayers of one verdict: a process may be kept for the variant, and one for the captured kernel.
+
+    Neither runs the other's code, or a variant might find there what the captured kernel made. Others that
+    were started take the replays for which these two have no time.
+    """
+
+    def __init__(self, backend: str, device_index: int, only_gpu: str | None = None) -> None:
+        super().__init__(backend, device_index, only_gpu)
+        self._where = (backend, device_index, only_gpu)
+        self._kept: dict[bool, KeptReplayers] = {}  # by whether there is a variant
+
+    def __exit__(self, *error: object) -> None:
+        self.dismiss()
+        for each in self._kept.values():
+            each.__exit__(*error)
+        super().__exit__(*error)  # type: ignore[arg-type]
+
+    def keep(self, *, has_variant: bool) -> None:
+        """Keep a process for the variant, or for the captured kernel, if that saves time."""
+        if self._is_slow_to_start:
+            kept = self._kept[has_variant] = KeptReplayers(*self._where)
+            kept.begin_variant()
+            kept.start(1)
+
+    def tell_code(self, read: Callable[[], bytes], *, has_variant: bool) -> None:
+        """Tell how to read what is loaded for the variant's replays, or the captured kernel's.
+
+        If it may leave something in its context, each of these replays has a process of its own. Call it
+        before the first of them.
+        """
+        kept = self._kept.get(has_variant)
+        if kept is not None and leaves_work(read()):
+            kept.most_replays = 1
+
+    def take(self, arguments: Sequence[str], *, has_variant: bool = False) -> Standby | None:
+        """Send arguments to the process that is kept for this code, or to one that waits."""
+        kept = self._kept.get(has_variant)
+        if kept is not None:
+            kept.start(1)  # another one, if the last one has ended
+            if (standby := kept.take(arguments)) is not None:
+                return standby
+        return super().take(arguments, has_variant=has_variant)
+
+    def dismiss(self) -> None:
+        """End the processes that are kept, and do not wait: a driver takes long to release them."""
+        for each in self._kept.values():
+            each.end_process()
+
+    def settle(self) -> None:
+        """Wait until nothing of replays that have ended is left in memory."""
+        for each in self._kept.values():
+            each.settle()
+        super().settle()

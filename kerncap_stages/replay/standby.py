@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.native_paths import find_native_file
@@ -86,7 +86,7 @@ class Standbys:
         self._taken: list[Standby] = []
         self._promised = 0  # how many were started for later calls of start_one_more()
 
-    def __enter__(self) -> Standbys:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -133,8 +133,11 @@ class Standbys:
         """Whether such a replay may be given to ``take``."""
         return not timed
 
-    def take(self, arguments: Sequence[str]) -> Standby | None:
-        """Send arguments to one of them and return it; None if none waits. May be called from any thread."""
+    def take(self, arguments: Sequence[str], *, has_variant: bool = False) -> Standby | None:  # noqa: ARG002
+        """Send arguments to one of them and return it; None if none waits. May be called from any thread.
+
+        has_variant: for those that have processes of their own for variants.
+        """
         try:
             standby = self._waiting.pop(0)
         except IndexError:

@@ -52,13 +52,17 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
 
         if (known := publish_with_origin(store, request)) is not None:
             return known
-    from kerncap_stages.replay.standby import Standbys
+    from kerncap_stages.replay.kept import VerdictReplayers
 
-    with Standbys(request.backend, request.device_index, request.only_gpu) as standbys:
+    with VerdictReplayers(request.backend, request.device_index, request.only_gpu) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
-        standbys.start(1)
-        if request.settings.perturb and request.code is not None and request.size_bytes <= MAX_BYTES_AT_ONCE:
-            standbys.start(1)
+        has_variant = request.code is not None
+        if has_variant and not request.settings.perturb:
+            standbys.start(1)  # the only one
+        else:
+            standbys.keep(has_variant=has_variant)
+        if request.settings.perturb and has_variant and request.size_bytes <= MAX_BYTES_AT_ONCE:
+            standbys.keep(has_variant=False)
             if fresh or store.actions.get(request.first_key) is None:
                 standbys.start_for_later()
         import_numpy()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.manifests.validation import BaselineReplay
-    from kerncap_stages.replay.standby import Standbys
+    from kerncap_stages.replay.kept import VerdictReplayers
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.compare.bounds import Bounds
     from kerncap_stages.validate.judgement import Judgement, PartVerdict
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def judge_and_publish(
-    store: Store, request: Request, standbys: Standbys, *, fresh: bool
+    store: Store, request: Request, standbys: VerdictReplayers, *, fresh: bool
 ) -> tuple[Digest, Validation]:
     """Judge a request and publish the manifest; later requests find it by the request's key.
 
@@ -66,6 +66,9 @@ def judge_and_publish(
     source = None if request.source is None else load_as(store, request.source, Source)
     settings = request.settings
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
+    standbys.tell_code(lambda: store.get_kept(capture.code_digest), has_variant=False)
+    if (code := request.code) is not None:
+        standbys.tell_code(lambda: extract_variant_code(code, capture), has_variant=True)
 
     def judge(known: Callable[[Digest], BaselineReplay | None]) -> tuple[Judgement, Baselines]:
         # What two replays of a verdict read at about the same time, the first of them verifies.
@@ -91,6 +94,7 @@ def judge_and_publish(
             "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, and "
             "the captured kernel was replayed again"
         )
+    standbys.dismiss()  # while the verdict is published
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     if request.code is not None:

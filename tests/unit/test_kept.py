@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
 from kerncap_stages.replay import standby as standby_module
-from kerncap_stages.replay.kept import KeptReplayers, leaves_work
+from kerncap_stages.replay.kept import KeptReplayers, VerdictReplayers, leaves_work
 
 # Speaks as `--keep` does: native/replay/standby.hpp. What it does with words is the first of them.
 FAKE = f"""#!{sys.executable}
@@ -169,6 +170,80 @@ def test_the_end_ends_it(fake):  # noqa: ARG001 - it is started
         begin_and_run(replayers, "ok")
         process = replayers._process.standby.process
     assert process.returncode is not None
+
+
+@pytest.fixture
+def of_verdict(fake):  # noqa: ARG001 - it is started
+    with VerdictReplayers("cuda", 3) as opened:
+        for has_variant in (True, False):
+            opened.keep(has_variant=has_variant)
+        yield opened
+
+
+def replay(replayers, *, has_variant):
+    lease = replayers.take(["ok"], has_variant=has_variant)
+    assert lease.run(60) == 1
+    return lease.process.pid
+
+
+def test_in_a_verdict_variant_and_captured_kernel_have_a_process_each(of_verdict, fake):
+    pids = [replay(of_verdict, has_variant=each) for each in (True, False, True, False, False)]
+    assert pids[0] == pids[2] != pids[1] == pids[3] == pids[4]
+    assert fake.started == ["--keep"] * 2
+
+
+def test_in_a_verdict_code_that_leaves_work_shares_no_process(of_verdict):
+    of_verdict.tell_code(lambda: b"\0vprintf\0", has_variant=True)
+    of_verdict.tell_code(lambda: b"code", has_variant=False)
+    assert len({replay(of_verdict, has_variant=True) for _ in range(3)}) == 3
+    assert len({replay(of_verdict, has_variant=False) for _ in range(3)}) == 1
+
+
+def test_in_a_verdict_a_replay_beside_another_takes_one_that_waits(of_verdict):
+    first = of_verdict.take(["ok"])
+    assert of_verdict.take(["ok"]) is None
+    of_verdict.start(1)
+    beside = of_verdict.take(["ok"])
+    assert beside.process.args[1] == "--standby"
+    assert first.run(60) == 1
+
+
+def test_in_a_verdict_another_process_follows_one_that_ended(of_verdict):
+    lease = of_verdict.take(["fault"], has_variant=True)
+    assert lease.run(60) == 4
+    assert replay(of_verdict, has_variant=True) != lease.process.pid
+
+
+def test_a_verdict_of_one_replay_keeps_no_process(fake):
+    with VerdictReplayers("cuda", 0) as replayers:
+        assert replayers.take(["ok"], has_variant=True) is None
+        replayers.start(1)
+        assert replayers.take(["ok"], has_variant=True).process.args[1] == "--standby"
+    assert "--keep" not in fake.started
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_end_of_a_verdict_ends_its_processes(fake, fails):  # noqa: ARG001 - it is started
+    processes = []
+    with suppress(ValueError), VerdictReplayers("cuda", 0) as replayers:
+        for has_variant in (True, False):
+            replayers.keep(has_variant=has_variant)
+            processes.append(replayers.take(["ok"], has_variant=has_variant).process)
+        replayers.start(1)
+        processes += [each.process for each in replayers._waiting]
+        if fails:
+            raise ValueError
+        replayers.dismiss()
+    assert len(processes) == 3
+    assert all(process.poll() is not None for process in processes)
+
+
+def test_a_verdict_on_a_back_end_that_starts_fast_keeps_none(fake):
+    with VerdictReplayers("hsa", 0) as replayers:
+        replayers.keep(has_variant=True)
+        replayers.tell_code(lambda: pytest.fail("nobody wants to know"), has_variant=True)
+        assert replayers.take(["ok"], has_variant=True) is None
+    assert fake.started == []
 
 
 @pytest.mark.parametrize(
