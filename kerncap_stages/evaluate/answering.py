@@ -28,7 +28,10 @@ from kerncap_stages.evaluate.tasks import (
 )
 from kerncap_stages.evaluate.timing import Timer
 from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
-from kerncap_stages.manifests import open_view
+from kerncap_stages.machine.softgpu import fall_back
+from kerncap_stages.manifests import load_as
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.replay.ahead import ReplayersAhead
 from kerncap_stages.replay.kept import KeptReplayers
 from kerncap_stages.replay.one_gpu import choose_only_gpu
 from kerncap_stages.replay.variant_shape import VariantShape
@@ -178,14 +181,14 @@ def _explain(task: Task, error: Exception) -> Result:
 
 def _open_replayers(store: Store, digest: Digest) -> tuple[KeptReplayers, KeptReplayers]:
     """Open those that judge, and those that time."""
-    with open_view(store, digest) as captured:
-        where = (
-            captured.environment.backend,
-            captured.dispatch.device_index,
-            choose_only_gpu(captured),
-        )
+    captured = load_as(store, digest, Capture)
+    where = (captured.environment.backend, captured.dispatch.device_index, choose_only_gpu(captured))
     clock = {CUPTI: choose_cupti_paths(os.environ)}
-    return KeptReplayers(*where), KeptReplayers(*where, timed=True, variables=clock)
+    timing = KeptReplayers(*where, timed=True, variables=clock)
+    if not captured.device.software:
+        return KeptReplayers(*where), timing
+    environment = {**os.environ, **fall_back(os.environ, captured.device.architecture)}
+    return ReplayersAhead(captured.dispatch.device_index, environment), timing
 
 
 def _read_shape(members: dict[str, Any]) -> VariantShape:

@@ -163,10 +163,16 @@ class KeptReplayers(Standbys):
         """Whether such a replay may be given to ``take``."""
         return not timed if self._is_alone else has_variant and timed == self._is_timed
 
-    def take(self, arguments: Sequence[str], *, has_variant: bool = True) -> Standby | None:
+    def take(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        has_variant: bool = True,
+    ) -> Standby | None:
         """Send arguments to the process and return it; None if there is none that has nothing to do."""
         if self._is_alone:
-            return super().take(arguments, has_variant=has_variant)
+            return super().take(arguments, environment, has_variant=has_variant)
         with self._lock:
             process = self._process
             if process is None or process.is_busy:
@@ -256,14 +262,20 @@ class VerdictReplayers(Standbys):
         if kept is not None and leaves_work(read()):
             kept.most_replays = 1
 
-    def take(self, arguments: Sequence[str], *, has_variant: bool = False) -> Standby | None:
+    def take(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        has_variant: bool = False,
+    ) -> Standby | None:
         """Send arguments to the process that is kept for this code, or to one that waits."""
         kept = self._kept.get(has_variant)
         if kept is not None:
             kept.start(1)  # another one, if the last one has ended
             if (standby := kept.take(arguments)) is not None:
                 return standby
-        return super().take(arguments, has_variant=has_variant)
+        return super().take(arguments, environment, has_variant=has_variant)
 
     def dismiss(self) -> None:
         """End the processes that are kept, and do not wait: a driver takes long to release them."""

@@ -54,6 +54,19 @@ def run_replayer(
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=relay.fd, stderr=relay.fd
         )
+    return finish_replayer(process, relay, timeout_s, progress=progress, setup_s=setup_s, states_s=states_s)
+
+
+def finish_replayer(
+    process: subprocess.Popen[bytes],
+    relay: Relay,
+    timeout_s: float | None,
+    *,
+    progress: tuple[Path, Report] | None,
+    setup_s: float = 0.0,
+    states_s: float = 0.0,
+) -> int | None:
+    """Wait for a replayer whose output is copied by ``relay``; the rest as for ``run_replayer``."""
     try:
         with track(process):
             code = watch(partial(_wait, process), timeout_s, progress, setup_s, states_s, process.pid)

@@ -299,7 +299,9 @@ def _run(
         progress = (report_file.with_name("progress"), request.progress or _tell_nobody)
         command += ["--progress", str(progress[0])]
     has_variant = request.variant is not None
-    standby = None if standbys is None else standbys.take(command[1:], has_variant=has_variant)
+    standby = None
+    if standbys is not None:
+        standby = standbys.take(command[1:], environment, has_variant=has_variant)
     if standby is not None:
         code = standby.run(request.timeout_s, progress, request.setup_s, request.states_s)
     else:

@@ -19,7 +19,7 @@ from kerncap_stages.replay.process import INTERRUPTED_S, require_gone, track, wa
 from kerncap_stages.replay.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -133,10 +133,16 @@ class Standbys:
         """Whether such a replay may be given to ``take``."""
         return not timed
 
-    def take(self, arguments: Sequence[str], *, has_variant: bool = False) -> Standby | None:  # noqa: ARG002
+    def take(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002 - others than these may ask
+        *,
+        has_variant: bool = False,  # noqa: ARG002
+    ) -> Standby | None:
         """Send arguments to one of them and return it; None if none waits. May be called from any thread.
 
-        has_variant: for those that have processes of their own for variants.
+        environment: of the replay. has_variant: for those that have processes of their own for variants.
         """
         try:
             standby = self._waiting.pop(0)

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ constexpr char k_usage[] =
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES]%s [--no-verify]\n"
     "       [--repeats N] [--repeat-ms MS] [--unsettled-repeats N] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
     "       [--order SEED] [--states DIR] [--states-within-ms MS] [--parent PID] [--progress FILE]\n"
+    "       [--set NAME=VALUE]...\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
     "       kc-replay-<back end> --keep DEVICE         the same for one replay after the other\n"
     "       kc-replay-<back end> --keep-timed DEVICE   the same for replays that are timed\n"
@@ -85,6 +87,7 @@ bool parse(int argc, char** argv, const Driver& driver, std::string& plan, Optio
     else if (word == "--order" && number(value, options.order.emplace())) ++i;
     else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
     else if (word == "--states-within-ms" && number(value, options.states_within_ms)) ++i;
+    else if (word == "--set" && ::putenv(argv[i + 1]) == 0) ++i;
     else if (word == "--parent" && number(value, options.parent)) ++i;
     else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--progress") options.progress_file = argv[++i];

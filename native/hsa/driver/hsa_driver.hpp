@@ -38,6 +38,7 @@ class HsaDriver final : public replay::Driver, private replay::Watch {
   bool read_line(std::string_view what, replay::PlanLine& line, const replay::Plan& plan) override {
     return m_hidden.read_line(what, line, plan);
   }
+  void start_early(std::uint32_t device, bool timed) override;
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   core::Result<void> seal(const std::vector<replay::Range>& ranges) override;

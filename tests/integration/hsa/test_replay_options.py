@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from programs import SOURCES, Build, Program, compile_once
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.machine.instruction_counts import read_counts
+from kerncap_stages.machine.softgpu import fall_back
+from kerncap_stages.manifests import load_as
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replay.ahead import ReplayersAhead
+from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.store import Store
 
 
@@ -163,3 +171,19 @@ def test_a_null_pointer_in_scalar_registers_ends_the_replay_at_once(stages, scal
     done = stages.replay(scaled, *way, "--variant", fault, "--timeout", 100).must(4)
     assert done.manifest["outcome"] == "faulted"
     assert "accessed 0x28" in done.manifest["explanation"]
+
+
+def test_variables_come_with_the_words_of_a_replay_that_was_started_before(stages, scaled, tmp_path):
+    store = Store.open(stages.store, create=False)
+    capture = load_as(store, store.resolve(scaled), Capture)
+    environment = {**os.environ, **fall_back(os.environ, capture.device.architecture)}
+    counts = tmp_path / "counts"
+    request = ReplayRequest(compare=False, timed=False)
+    with ReplayersAhead(0, environment) as replayers, pytest.MonkeyPatch.context() as patch:
+        replayers.start(1)
+        waiting = replayers._waiting[0].process
+        patch.setenv("KERNCAP_SOFTGPU_COUNT", str(counts))
+        result = replay_capture(store, capture, request, replayers)
+    assert result.outcome is ReplayOutcome.COMPLETED
+    assert waiting.returncode == 0
+    assert [each.pid for each in read_counts(counts)] == [waiting.pid]
