@@ -6,6 +6,7 @@ The replayer writes the chunks that it found changed, of all regions, into one f
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
@@ -21,7 +22,7 @@ from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.compare.relocation import Relocation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -64,61 +65,56 @@ def count_whole(capture: Capture, folder: Path, most: int) -> int:
     return sum(1 for _ in whole)
 
 
-def store_outputs(
-    store: Store,
+@contextlib.contextmanager
+def publish_staged(store: Store) -> Iterator[Transaction]:
+    """Publish what a ``with`` block stages: all outputs of one replay together."""
+    with store.begin_transaction() as transaction:
+        yield transaction
+        transaction.publish_objects()
+
+
+def stage_outputs(
+    transaction: Transaction,
     capture: Capture,
     folder: Path,
     relocation: Relocation | None,
     before: Mapping[int, MemoryRef] | None = None,
 ) -> dict[int, MemoryRef]:
-    """Store the outputs of a run, by base address: ``before`` with the chunks that the replayer listed.
+    """Stage the outputs of a run, by base address: ``before`` with the chunks that the replayer listed.
 
     before: the states that it compared with; by default the capture's pre-states.
     """
     if before is None:
         before = {region.base_address: region.pre for region in capture.regions if region.pre is not None}
-    return _store_outputs(store, capture, before, folder, relocation)
+    outputs = dict(before)
+    found = _read_list(folder)
+    if not any(changes.chunks for changes in found.values()):
+        return outputs
+    content = np.memmap(folder / "changes.bin", np.uint8, "r")
+    for region in capture.regions:
+        if region.pre is not None and _is_whole(region, found):
+            changes = found[region.base_address]
+            outputs[region.base_address] = _apply_changes(
+                transaction,
+                region.pre,
+                before[region.base_address],
+                changes.chunks,
+                content[changes.offset_bytes :],
+                relocation,
+            )
+    return outputs
 
 
-def store_differing(
-    store: Store,
+def stage_differing(
+    transaction: Transaction,
     capture: Capture,
     first: Mapping[int, MemoryRef],
     folder: Path,
     relocation: Relocation | None,
 ) -> tuple[dict[int, MemoryRef], ...]:
-    """Store the outputs of further runs that differ from the first one, as many as the replayer kept."""
+    """Stage the outputs of further runs that differ from the first one, as many as the replayer kept."""
     folders = takewhile(Path.is_dir, (folder / f"differing_{number}" for number in count(1)))
-    return tuple(_store_outputs(store, capture, first, each, relocation) for each in folders)
-
-
-def _store_outputs(
-    store: Store,
-    capture: Capture,
-    base: Mapping[int, MemoryRef],
-    folder: Path,
-    relocation: Relocation | None,
-) -> dict[int, MemoryRef]:
-    outputs = dict(base)
-    found = _read_list(folder)
-    if not any(changes.chunks for changes in found.values()):
-        return outputs
-    with store.begin_transaction() as transaction:
-        content = np.memmap(folder / "changes.bin", np.uint8, "r")
-        for region in capture.regions:
-            if region.pre is not None and _is_whole(region, found):
-                changes = found[region.base_address]
-                outputs[region.base_address] = _apply_changes(
-                    store,
-                    transaction,
-                    region.pre,
-                    base[region.base_address],
-                    changes.chunks,
-                    content[changes.offset_bytes :],
-                    relocation,
-                )
-        transaction.publish_objects()
-    return outputs
+    return tuple(stage_outputs(transaction, capture, each, relocation, first) for each in folders)
 
 
 def _read_list(folder: Path) -> dict[int, _Changes]:
@@ -140,7 +136,6 @@ def _is_whole(region: Region, found: Mapping[int, _Changes]) -> bool:
 
 
 def _apply_changes(
-    store: Store,
     transaction: Transaction,
     pre: MemoryRef,
     base: MemoryRef,
@@ -154,7 +149,7 @@ def _apply_changes(
     """
     if not changed:
         return base
-    before, memory = read_chunk_list(store, pre), read_chunk_list(store, base)
+    before, memory = read_chunk_list(transaction, pre), read_chunk_list(transaction, base)
     writer = transaction.open_memory_writer(memory.size_bytes)
     done = at = 0
     for index in (*changed, len(memory.digests)):
@@ -166,7 +161,7 @@ def _apply_changes(
             chunk = np.array(content[at:end])
             at = end
             if relocation is not None:
-                relocation.apply(chunk, partial(read_chunk, store, before, index))
+                relocation.apply(chunk, partial(read_chunk, transaction, before, index))
             writer.append(chunk)
         done = index + 1
     return MemoryRef.to(writer.finish())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -17,13 +16,15 @@ from kerncap_stages.validate.replays.outputs import (
     count_whole,
     find_missing_state,
     make_relocation,
-    store_differing,
-    store_outputs,
+    publish_staged,
+    stage_differing,
+    stage_outputs,
 )
 from kerncap_stages.validate.replays.verification import Verification
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.replay.variant_shape import VariantShape
-    from kerncap_stages.store import Store
+    from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.compare.relocation import Relocation
     from kerncap_stages.validate.perturb.start import Start
 
@@ -165,8 +166,7 @@ class ProcessReplayer:
         The next collection removes them unless a validation refers to them.
         """
         began = time.monotonic()
-        with TemporaryFolder("outputs") as name:
-            folder = Path(name)
+        with TemporaryFolder("outputs") as folder:
             result = self._replay(folder, start, variant, repeats)
             if not start.is_perturbed and self._first_run_s is None:
                 self._first_run_s = time.monotonic() - began
@@ -186,8 +186,7 @@ class ProcessReplayer:
         """Run a kernel from each of these states, in this order, in one process."""
         if any(start.changes is None for start in further):
             return None
-        with TemporaryFolder("outputs") as name:
-            folder = Path(name)
+        with TemporaryFolder("outputs") as folder:
             result = self._replay(
                 folder, first, variant, repeats, further, quiet=quiet, within_ms=within_ms, orders=orders
             )
@@ -208,15 +207,16 @@ class ProcessReplayer:
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
-            runs = [self._store_run(folder, first.capture, result, relocation, repeats)]
-            if failed:
-                runs = [replace(runs[0], outcome=ReplayOutcome.COMPLETED, explanation=None, writes=None)]
             writes = split_writes(result)[1] if not failed else [None] * states
             ran = zip(further[:states], folders, writes, strict=True)
-            for number, (start, each, written) in enumerate(ran, start=1):
-                outputs = store_outputs(self._store, start.capture, each, relocation)
-                run = Run(ReplayOutcome.COMPLETED, None, outputs, result.outside, writes=written)
-                runs.append(replace(run, guard=_find_guarded(result, number)))
+            with publish_staged(self._store) as transaction:
+                runs = [_stage_run(transaction, folder, first.capture, result, relocation, repeats)]
+                if failed:
+                    runs = [replace(runs[0], outcome=ReplayOutcome.COMPLETED, explanation=None, writes=None)]
+                for number, (start, each, written) in enumerate(ran, start=1):
+                    outputs = stage_outputs(transaction, start.capture, each, relocation)
+                    run = Run(ReplayOutcome.COMPLETED, None, outputs, result.outside, writes=written)
+                    runs.append(replace(run, guard=_find_guarded(result, number)))
             return runs + failed
 
     def _choose_limit_s(self, start: Start) -> float:
@@ -293,35 +293,37 @@ class ProcessReplayer:
             what = f"the replay gave no complete state of region {missing.base_address:#x}"
             return Run(ReplayOutcome.CRASHED, what, {})
         relocation = make_relocation(self._store, start.capture, variant, result)
-        return self._store_run(folder, start.capture, result, relocation, repeats)
+        with publish_staged(self._store) as transaction:
+            return _stage_run(transaction, folder, start.capture, result, relocation, repeats)
 
-    def _store_run(
-        self,
-        folder: Path,
-        capture: Capture,
-        result: ReplayResult,
-        relocation: Relocation | None,
-        repeats: Repeats | None,
-    ) -> Run:
-        outputs = store_outputs(self._store, capture, folder, relocation)
-        wants_guard = repeats is not None and repeats.guard is not None
-        words = 0 if relocation is None else relocation.words
-        further_runs, differing_runs = result.repeats
-        return Run(
-            result.outcome,
-            result.explanation,
-            outputs,
-            result.outside,
-            words,
-            further_runs,
-            differing_runs,
-            store_differing(self._store, capture, outputs, folder, relocation),
-            result.ran_once,
-            result.unsettled,
-            split_writes(result)[0],
-            guard=(_find_guarded(result, 0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
-            without=result.without,
-        )
+
+def _stage_run(
+    transaction: Transaction,
+    folder: Path,
+    capture: Capture,
+    result: ReplayResult,
+    relocation: Relocation | None,
+    repeats: Repeats | None,
+) -> Run:
+    """Return the run from the first state; its outputs are staged."""
+    outputs = stage_outputs(transaction, capture, folder, relocation)
+    wants_guard = repeats is not None and repeats.guard is not None
+    further_runs, differing_runs = result.repeats
+    return Run(
+        result.outcome,
+        result.explanation,
+        outputs,
+        result.outside,
+        0 if relocation is None else relocation.words,
+        further_runs,
+        differing_runs,
+        stage_differing(transaction, capture, outputs, folder, relocation),
+        result.ran_once,
+        result.unsettled,
+        split_writes(result)[0],
+        guard=(_find_guarded(result, 0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
+        without=result.without,
+    )
 
 
 def _choose_guarded(repeats: Repeats | None, further: Sequence[Start]) -> frozenset[int]:

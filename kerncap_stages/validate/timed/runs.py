@@ -34,7 +34,7 @@ from kerncap_stages.validate.own_comparison import OwnComparison
 from kerncap_stages.validate.perturb.expectation import Expectation
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replays.baselines import Baselines, make_kept_finder
-from kerncap_stages.validate.replays.outputs import make_relocation, store_outputs
+from kerncap_stages.validate.replays.outputs import make_relocation, publish_staged, stage_outputs
 from kerncap_stages.validate.replays.replayer import ProcessReplayer, Run
 from kerncap_stages.validate.request import JudgeSettings
 from kerncap_stages.validate.timed.known_verdict import find_known_verdict
@@ -183,7 +183,8 @@ class _StateJudge:
 
     def _read_state(self, state: int, base: Mapping[int, MemoryRef] | None) -> Mapping[int, MemoryRef]:
         folder = self._folder / f"state_{state}"
-        return store_outputs(self._store, self._capture, folder, self._relocation, base)
+        with publish_staged(self._store) as transaction:
+            return stage_outputs(transaction, self._capture, folder, self._relocation, base)
 
     def _read_run(self, state: int) -> Run:
         is_first = state == self._result.first_state

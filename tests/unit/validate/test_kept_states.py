@@ -9,7 +9,12 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk_list
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.perturb.states import Perturbation, Trial, perturb
-from kerncap_stages.validate.replays.outputs import find_missing_state, store_differing, store_outputs
+from kerncap_stages.validate.replays.outputs import (
+    find_missing_state,
+    publish_staged,
+    stage_differing,
+    stage_outputs,
+)
 
 CHUNKS = 6
 SIZE = CHUNKS * CHUNK_SIZE_BYTES - 100  # the last one is short
@@ -47,8 +52,9 @@ def test_what_a_further_run_left_is_the_first_run_s_state_but_for_what_differs(s
     second = first.copy()
     second[0] = 3
     write_state(tmp_path / "differing_1", region, second, [0])
-    outputs = store_outputs(store, one, tmp_path, None)
-    (further,) = store_differing(store, one, outputs, tmp_path, None)
+    with publish_staged(store) as transaction:
+        outputs = stage_outputs(transaction, one, tmp_path, None)
+        (further,) = stage_differing(transaction, one, outputs, tmp_path, None)
     assert bytes(store.read_memory(further[region.base_address].digest)) == second.tobytes()
 
 
@@ -72,7 +78,8 @@ def test_chunks_that_a_replay_changed_are_taken_from_its_file(store, tmp_path, b
         written[part] = after[part]
     one = of_one_region(reference)
     write_state(tmp_path, one.regions[0], written, changed)
-    made = store_outputs(store, one, tmp_path, None)[one.regions[0].base_address]
+    with publish_staged(store) as transaction:
+        made = stage_outputs(transaction, one, tmp_path, None)[one.regions[0].base_address]
     assert bytes(store.read_memory(made.digest)) == after.tobytes()
     old, new = read_chunk_list(store, reference).digests, read_chunk_list(store, made).digests
     assert [i for i in range(CHUNKS) if old[i] != new[i]] == changed
