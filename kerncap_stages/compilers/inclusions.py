@@ -1,4 +1,7 @@
-"""Reads who includes whom from what clang's preprocessor prints with -dD and -dI."""
+"""Reads who includes whom from what clang's preprocessor prints with -dD and -dI.
+
+kc-locate uses this file, and projects have a copy of it: it needs Python alone.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 # A line and a file, and 1 where the file begins, 2 where it goes on.
@@ -30,19 +33,30 @@ class Included:
     parts: list[str | Included] = field(default_factory=list)
     mentioned: list[str] = field(default_factory=list)
 
+    def list_included(self) -> Iterator[Included]:
+        """Yield the files that this one includes itself."""
+        return (part for part in self.parts if isinstance(part, Included))
+
     def list_files(self) -> Iterator[Included]:
         """Yield this file and all below it."""
         yield self
+        for part in self.list_included():
+            yield from part.list_files()
+
+    def list_lines(self) -> Iterator[tuple[Included, str]]:
+        """Yield the lines of this file and of all below it, in the order in which the compiler reads them."""
         for part in self.parts:
             if isinstance(part, Included):
-                yield from part.list_files()
+                yield from part.list_lines()
+            else:
+                yield self, part
 
-    def find_way(self, path: Path) -> list[Included]:
-        """Return the files from this one to the first inclusion of ``path``; [] if there is none."""
-        if self.path.resolve() == path:
+    def find_way(self, paths: Collection[Path]) -> list[Included]:
+        """Return the files from this one to the first inclusion of one of ``paths``; [] if there is none."""
+        if self.path.resolve() in paths:
             return [self]
-        for part in self.parts:
-            if isinstance(part, Included) and (rest := part.find_way(path)):
+        for part in self.list_included():
+            if rest := part.find_way(paths):
                 return [self, *rest]
         return []
 

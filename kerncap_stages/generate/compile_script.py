@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import UNIT_MARK
-from kerncap_stages.compilers import declared_script
+from kerncap_stages.compilers import (
+    copied_text,
+    declared_script,
+    edited_script,
+    header_text,
+    inclusions,
+    later_names,
+)
 from kerncap_stages.compilers.installed import OPTIMISATION
 from kerncap_stages.compilers.one_kernel import TO_BITCODE, TO_CODE, TO_LIST, TOOLS
 from kerncap_stages.compilers.precompiled import TO_INSTANTIATE, TO_PRECOMPILE, TO_USE
@@ -25,7 +32,10 @@ if TYPE_CHECKING:
 SCRIPT = "compile_kernel.sh"
 PRECOMPILED = "precompiled"
 INSTANTIATED = "instantiated"
-DECLARED = "declared.py"
+EDITED = ("edited", "edited_instantiated")  # made while a header is edited
+# Modules that projects have a copy of, as files that import each other from their own folder.
+_MODULES = (copied_text, declared_script, header_text, inclusions, later_names)
+_PACKAGE = "kerncap_stages.compilers."
 # No character that a shell, grep or LLVM's response files interpret.
 _PLAIN = re.compile(r"[\w.$]+", re.ASCII)
 
@@ -46,14 +56,15 @@ def make_compile_script(
     placed: Mapping[str, str],
     digests: Mapping[str, str],
     target: str,
+    kernel: str = "",
 ) -> CompileScript | None:
     """Make the script; None if it could save nothing.
 
     symbol: of the kernel that is compiled alone, without the mark of a unit; None for the whole unit.
     level: the optimisation level that the compiler's driver adds, or "".
     placed: path in the project, by original path.
-    digests: of the files that the instantiated templates depend on, by path in the project. target: they are
-    instantiated for this GPU.
+    digests: of the files besides the kernel's own, by path in the project.
+    target: templates are instantiated for this GPU. kernel: the kernel's name, with its arguments.
     """
     if symbol is not None and (not _PLAIN.fullmatch(symbol) or (level and not OPTIMISATION.fullmatch(level))):
         symbol = None
@@ -72,7 +83,6 @@ def make_compile_script(
         "instantiated": None if instantiated is None else INSTANTIATED,
         "declared": instantiated and instantiated.declared,
         "target": target,
-        "declared_script": DECLARED,
         "editable": EDITABLE,
         "to_precompile": TO_PRECOMPILE,
         "to_instantiate": TO_INSTANTIATE,
@@ -83,17 +93,30 @@ def make_compile_script(
     script = make_environment("hip").get_template(f"{SCRIPT}.j2").render(values).encode()
     if headers is None:
         return CompileScript({SCRIPT: script}, one_kernel=True, kept="")
-    files = {SCRIPT: script, f"{PRECOMPILED}.hpp": headers.text.encode()}
-    kept = [PRECOMPILED]
+    files = {SCRIPT: script, f"{PRECOMPILED}.hpp": headers.text.encode(), **_copy_modules()}
+    checked = dict(digests)
+    kept = [PRECOMPILED, *EDITED]
+    if symbol is None and "\n" not in kernel:
+        files["headers/kernel.txt"] = kernel.encode(errors="surrogateescape")
     if instantiated is not None:
         header = (headers.text + instantiated.text).encode()
-        checked = {**digests, f"{INSTANTIATED}.hpp": hashlib.sha256(header).hexdigest()}
+        checked[f"{INSTANTIATED}.hpp"] = hashlib.sha256(header).hexdigest()
         files[f"{INSTANTIATED}.hpp"] = header
-        files[f"{INSTANTIATED}.sha256"] = "".join(f"{checked[name]}  {name}\n" for name in checked).encode()
-        files[DECLARED] = Path(declared_script.__file__).read_bytes()
         kept.append(INSTANTIATED)
+    files["headers.sha256"] = "".join(f"{checked[name]}  {name}\n" for name in checked).encode()
     made = [f"{name}.{suffix}" for name in kept for suffix in ("pch", "pch.sha256", "command")]
+    made += [*(f"{name}.hpp" for name in EDITED), "edited.json", "edited.described", "edited_headers"]
     return CompileScript(files, symbol is not None, " ".join(made))
+
+
+def _copy_modules() -> dict[str, bytes]:
+    """Return the modules that find out what can be precompiled while a header is edited."""
+    names = {f"headers/{module.__name__.rpartition('.')[2]}.py": module for module in _MODULES}
+    names["headers/__main__.py"] = edited_script
+    return {
+        name: Path(module.__file__ or "").read_bytes().replace(f"from {_PACKAGE}".encode(), b"from ")
+        for name, module in names.items()
+    }
 
 
 def _list_heads(headers: PrecompiledHeaders, placed: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from kerncap_stages._native import demangle
 from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.compilers.flags import keep_shaping_flags
 from kerncap_stages.compilers.hip import (
@@ -61,12 +62,15 @@ class HipProject:
         compiler = to_os_string(command.arguments[0])
         script = None
         if not linked:
-            target = "" if precompiled is None else read_target_name(capture.kernel.code_object.isa)
+            target = kernel = ""
+            if precompiled is not None:
+                target = read_target_name(capture.kernel.code_object.isa)
+                kernel = demangle(strip_unit(capture.kernel.mangled_name))
             digests = {name: originals[path] for path, name in placed.items() if name != EDITABLE}
             digests |= {name: sha256(text).hexdigest() for name, text in files.items()}
             level = " ".join(find_optimisation_flag(HipToolchain().complete_flags(compiler, units[0][1])))
             symbol = strip_unit(capture.kernel.mangled_name) if one_kernel else None
-            script = make_compile_script(symbol, level, precompiled, placed, digests, target)
+            script = make_compile_script(symbol, level, precompiled, placed, digests, target, kernel)
         if script is not None:
             files |= script.files
         values = {

@@ -115,7 +115,8 @@ def measure_loop(study: Study, kernel: Kernel) -> dict[str, Any]:
     later = [rows[f"right-{turn}"] for turn in range(1, TURNS + 1)]
     median = {part: _take_median(later, part) for part in ("recompile", "validate", "quick")}
     build = {**builds[0], **{part: _take_median(builds, part) for part in ("built", "test")}}
-    return {"rows": rows, "median": median, "builds": builds, "build": build}
+    kept = sorted(path.stem for path in project.glob("*.pch") if path.stat().st_size)
+    return {"rows": rows, "median": median, "builds": builds, "build": build, "precompiled": kept}
 
 
 def find_edited(kernel: Kernel, project: Path) -> Path:

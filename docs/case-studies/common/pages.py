@@ -100,12 +100,20 @@ class Row:
 
     @property
     def parses_once(self) -> str:
-        """Return whether headers are parsed with the first recompile only."""
+        """Return whether headers are parsed with the first recompile, or the first of an edit, only."""
         if not self.extract["precompiled"]:
             return "no"
-        # The project leaves out only the kernel's own file of what it precompiles.
-        in_deps = self.kernel["file"] != self.extract["definition"]
-        return "no: each edit has them parsed again" if in_deps else "yes"
+        if self.kernel["file"] == self.extract["definition"]:
+            return "yes"
+        # A header in deps/ was edited. Results of earlier versions do not say what was kept.
+        kept = self.kernel["loop"].get("precompiled", [])
+        is_kept = any(name.startswith("edited") for name in kept)
+        return "yes, but for the edited one" if is_kept else "no: each edit has them parsed again"
+
+    @property
+    def edits_dependency(self) -> bool:
+        """Return whether the edited file is a header in deps/ of which the project precompiles the others."""
+        return self.parses_once.startswith("yes,")
 
     @property
     def instructions(self) -> str:

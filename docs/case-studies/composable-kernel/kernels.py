@@ -84,4 +84,23 @@ KERNELS = (
             new="current_radix_bits - 1);",
         ),
     ),
+    Kernel(
+        key="sort_single",
+        pattern="radix_sort_block_sort_kernel<",
+        file="rocprim/device/detail/device_radix_sort.hpp",
+        program="sort",
+        right=Edit(
+            "give wavefronts priority {n} for the sort",
+            after="void sort_single(",
+            old="sort_warp_striped_to_striped<Descending>(",
+            new="__builtin_amdgcn_s_setprio({n}); sort_warp_striped_to_striped<Descending>(",
+            values=(0, 1, 2, 3),
+        ),
+        wrong=Edit(
+            "leave out the highest bit of the keys",
+            after="void sort_single(",
+            old="bit + current_radix_bits);",
+            new="bit + current_radix_bits - 1);",
+        ),
+    ),
 )
