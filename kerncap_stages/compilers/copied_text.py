@@ -1,7 +1,7 @@
-"""Writes the end of a header that instantiates what a kernel uses of headers before it.
+"""Writes the end of a header that instantiates the templates which a kernel uses of other headers.
 
-A copy of the edited files uses the headers, in a namespace of its own, in which all names of the original
-namespaces are found.
+It is a copy of the edited files, in a namespace of its own, in which all names of the original namespaces are
+found. There the kernel is instantiated.
 kc-locate uses this file, and projects have a copy of it: it needs Python alone, and files beside it.
 """
 
@@ -33,10 +33,11 @@ _NAMED = re.compile(r"(?:inline )?namespace (\w+(?: : : (?:inline )?\w+)*) \{")
 def copy_edited(
     text: str, preprocess: _Preprocess, edited: Collection[Path], kernel: str, folder: Path
 ) -> str | None:
-    """Copy what the unit has besides a header, up to the last edited file, and use the kernel there.
+    """Copy what the unit has besides a header, up to the last edited file, and instantiate the kernel there.
 
     text: of the header. preprocess: reads the unit with more flags. kernel: its name, with its arguments.
-    None if the preprocessor fails, or the copy cannot be told or written.
+    None if the preprocessor fails, or if the copy is empty, has braces that do not pair up, or has characters
+    that cannot be written.
     """
     header = folder / "no_kernels.hpp"
     header.write_text(text + _NO_KERNELS, encoding="utf-8")

@@ -1,13 +1,13 @@
 """Finds what a project can precompile while headers of it are edited, and whether that still holds.
 
-kc-locate has done it for edits of the kernel's file. Which header is edited is known only when it is.
+kc-locate does the same for edits of the kernel's file. Which headers will be edited nobody knows before.
 A project has a copy of this file, and of those that it imports: it needs Python alone. compile_kernel.sh runs
 it there, in the project's folder.
 
 usage: python3 headers write WORK KERNEL_FILE EDITED...
-           writes edited.hpp, edited_instantiated.hpp and edited.json, as far as it can
+           writes edited.json, and edited.hpp and edited_instantiated.hpp if they can be made
        python3 headers choose
-           prints which of them stands for the sources as they are; exits with 1 if they must be written anew
+           prints which of the headers fits the sources as they are; exits with 1 if they must be written anew
        python3 headers same CODE CODE
            exits with 1 if two code objects differ in what is loaded
 """
@@ -119,10 +119,10 @@ def _instantiate(
 
 
 def _choose() -> int:
-    """Print the name of the header that can be used, "none" if no edit can use one; or nothing.
+    """Print the name of the header that can be used; "none" if there is none; nothing if it does not fit.
 
-    After an edit that it does not stand for, all headers are parsed. To write others takes longer, so it is
-    done when the next build meets the same.
+    If it does not fit an edit, this build parses all headers: to write other ones takes longer. If the next
+    build finds the same changes, the exit code 1 asks for other ones.
     """
     is_instantiated = Path(f"{_INSTANTIATED}.hpp").is_file()
     if not is_instantiated and not Path(f"{_PLAIN}.hpp").is_file():
@@ -142,7 +142,7 @@ def _choose() -> int:
 
 
 def _list_changed_heads(heads: list[tuple[str, int, str]]) -> Iterator[list[str]]:
-    """Yield what to say of each file whose first lines are others, and a digest of these."""
+    """Yield a message for each file whose first lines changed, and the digest of these lines."""
     for name, count, digest in heads:
         first = Path(name).read_bytes().split(b"\n")[:count]
         now = hashlib.sha256(b"".join(line + b"\n" for line in first)).hexdigest()
@@ -151,7 +151,7 @@ def _list_changed_heads(heads: list[tuple[str, int, str]]) -> Iterator[list[str]
 
 
 def _list_changes(files: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
-    """Yield what to say of each file if its templates could find something else than before, and a digest."""
+    """Yield a message for each change that may alter what names mean, and what identifies the change."""
     for name, kept in files.items():
         text = read_text(Path(name))
         declared = digest_declared(text)
@@ -159,7 +159,7 @@ def _list_changes(files: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
             yield [f"{name} declares other functions than before", declared]
         later = sorted(list_names(text).intersection(kept["names"]))
         if later:
-            yield [f"{name} may use {later[0]} of a header that comes later", " ".join(later)]
+            yield [f"{name} may use {later[0]}, which a later header declares", " ".join(later)]
 
 
 def _list_loaded(code: bytes) -> Iterator[tuple[int, bytes]]:

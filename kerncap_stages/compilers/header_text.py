@@ -1,7 +1,7 @@
 """Writes a header that includes what an edit of some files does not change, so that it is parsed once.
 
-The files that are edited, and those that include them, are taken apart: what they include is in the header,
-and their macros, but not their text.
+The files that are edited, and those that include them, are taken apart: the header has what they include and
+their macros, but not their other text.
 kc-locate uses this file, and projects have a copy of it: it needs Python alone, and files beside it.
 """
 
@@ -48,7 +48,7 @@ class HeaderText:
     """``text``: the header that is precompiled.
 
     apart: the files that it does not include, but whose includes it has.
-    share: how much of the unit's lines it has.
+    share: which part of the unit's lines it has, 0 to 1.
     """
 
     text: str
@@ -71,7 +71,7 @@ def write_header(
     folder: where the header is written for trying.
     in_order: only what the unit has before the text of the first edited file. Otherwise also what follows it,
     which that file then sees, too.
-    rename: tells by which path a file is included, of the path by which the compiler names it.
+    rename: returns the path by which to include a file, given the path by which the compiler names it.
     """
     ways = [way for path in edited if (way := without.find_way({path}))]
     if not ways:
@@ -194,7 +194,8 @@ class _Writer:
 def _find_including(ways: Sequence[Sequence[Included]]) -> frozenset[str]:
     """Find the names of the files on the ways, and of all that include one of them, at any depth.
 
-    Which file an #include of a file that was read before means is not told: by name it may be any.
+    If an #include means a file that was read before, the preprocessor does not tell which one: it may be any
+    file of that name.
     """
     found = {file.path.name for way in ways for file in way}
     files = [(file.path.name, set(map(_read_name, file.mentioned))) for file in ways[0][0].list_files()]

@@ -1,4 +1,4 @@
-"""Lists names that a file could find only because headers behind it are precompiled, before it is read.
+"""Lists names that a file finds only if headers that follow it are precompiled, and so read before it.
 
 A project has a copy of this file: it needs Python alone, and files beside it.
 """
@@ -40,19 +40,19 @@ _KEYWORDS = frozenset(
 
 
 class UnknownNamesError(Exception):
-    """A header makes names of another namespace visible: which ones is not told."""
+    """A header makes all names of another namespace visible: which ones these are is not known here."""
 
 
 def list_names(text: str) -> set[str]:
-    """Return all identifiers of a text, keywords and the compiler's own excepted."""
+    """Return all identifiers of a text, except keywords and the compiler's built-in functions."""
     found = set(_NAME.findall(_NO_CODE.sub(" ", text))) - _KEYWORDS
     return {name for name in found if not name.startswith("__builtin_")}
 
 
 def list_later_names(root: Included, path: Path, apart: Collection[Path]) -> set[str]:
-    """Return what headers declare that a unit reads behind the first text of the file at ``path``.
+    """Return the names that headers declare which a unit reads after the first text of the file at ``path``.
 
-    apart: files of which only macros count, wherever they are defined: they are not precompiled themselves.
+    apart: files that are not precompiled themselves. Only their macros count, wherever they are defined.
     Raises UnknownNamesError.
     """
     found: set[str] = set()

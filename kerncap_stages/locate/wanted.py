@@ -59,8 +59,8 @@ class Wanted:
     def assumed_command(self) -> tuple[str, ...]:
         """The compiler and the flags of an assumed command.
 
-        With ``-g`` clang may order instructions otherwise, so it is there if the captured code object
-        describes arguments. For nvcc it would only be about host code.
+        ``-g`` is one of them if the captured code object has debug information on the kernel's arguments:
+        with it clang may order instructions differently. nvcc's ``-g`` concerns host code alone.
         """
         is_hip = self.toolchain.language is Language.HIP
         debugs = is_hip and bool(read_arguments(self.code_object, self.symbol))

@@ -52,7 +52,7 @@ class ReplayersAhead(KeptReplayers):
     """One replayer that waits. The next one is started when it has ended."""
 
     def __init__(self, device_index: int, environment: Mapping[str, str]) -> None:
-        """``environment``: of the processes; what a replay has beside it goes to it with its arguments."""
+        """``environment``: of the processes. A replay gets further variables with its arguments."""
         super().__init__("hsa", device_index)
         self._environment = dict(environment)
 
@@ -81,7 +81,7 @@ class ReplayersAhead(KeptReplayers):
             if self._environment.get(name) != value:
                 words += ["--set", f"{name}={value}"]
         if any(name not in wanted for name in self._environment):
-            return None  # nothing is taken away
+            return None  # a process that waits can be given variables, but none can be taken away
         taken = super().take(words)
         self._taken.clear()  # each is waited for
         return taken

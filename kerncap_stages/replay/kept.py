@@ -37,7 +37,7 @@ _CALLS = re.compile(
     rb"\b(?:malloc|free|vprintf|__assertfail|__cuda_syscall\w*|cudaLaunchDevice\w*|cudaGetParameterBuffer\w*"
     rb"|__cudaCDP\w*|cnp\w+|cudaGraphLaunch\w*)\b"
 )
-# Parts of these names. To look for each of them is twenty times faster than for the expression.
+# Parts of these names. Searching for each of them is twenty times faster than searching for the expression.
 _PARTS = (
     b"malloc", b"free", b"vprintf", b"__assertfail",
     b"__cuda", b"cudaLaunch", b"cudaGet", b"cnp", b"cudaGraph",
@@ -228,10 +228,10 @@ class KeptReplayers(Standbys):
 
 
 class VerdictReplayers(Standbys):
-    """Replayers of one verdict: a process may be kept for the variant, and one for the captured kernel.
+    """Replayers of one verdict: one process may be kept for the variant, and one for the captured kernel.
 
-    Neither runs the other's code, or a variant might find there what the captured kernel made. Others that
-    were started take the replays for which these two have no time.
+    Neither process runs the other's code: a variant might find what the captured kernel left. While a kept
+    process is busy, replays go to those that wait.
     """
 
     def __init__(self, backend: str, device_index: int, only_gpu: str | None = None) -> None:
@@ -253,9 +253,9 @@ class VerdictReplayers(Standbys):
             kept.start(1)
 
     def tell_code(self, read: Callable[[], bytes], *, has_variant: bool) -> None:
-        """Tell how to read what is loaded for the variant's replays, or the captured kernel's.
+        """Look at the code that the variant's replays load, or the captured kernel's; ``read`` returns it.
 
-        If it may leave something in its context, each of these replays has a process of its own. Call it
+        If it may leave something in its context, each of these replays has a process of its own. Call this
         before the first of them.
         """
         kept = self._kept.get(has_variant)
@@ -278,7 +278,7 @@ class VerdictReplayers(Standbys):
         return super().take(arguments, environment, has_variant=has_variant)
 
     def dismiss(self) -> None:
-        """End the processes that are kept, and do not wait: a driver takes long to release them."""
+        """End the processes that are kept, without waiting for them: a driver takes long to release them."""
         for each in self._kept.values():
             each.end_process()
 

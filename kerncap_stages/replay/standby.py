@@ -136,13 +136,13 @@ class Standbys:
     def take(
         self,
         arguments: Sequence[str],
-        environment: Mapping[str, str] | None = None,  # noqa: ARG002 - others than these may ask
+        environment: Mapping[str, str] | None = None,  # noqa: ARG002 - subclasses use these two
         *,
         has_variant: bool = False,  # noqa: ARG002
     ) -> Standby | None:
         """Send arguments to one of them and return it; None if none waits. May be called from any thread.
 
-        environment: of the replay. has_variant: for those that have processes of their own for variants.
+        environment: of the replay. has_variant: whether the replay is of a variant.
         """
         try:
             standby = self._waiting.pop(0)

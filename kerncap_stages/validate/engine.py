@@ -58,7 +58,7 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
         has_variant = request.code is not None
         if has_variant and not request.settings.perturb:
-            standbys.start(1)  # the only one
+            standbys.start(1)  # the verdict has one replay
         else:
             standbys.keep(has_variant=has_variant)
         if request.settings.perturb and has_variant and request.size_bytes <= MAX_BYTES_AT_ONCE:

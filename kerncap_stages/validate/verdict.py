@@ -94,7 +94,7 @@ def judge_and_publish(
             "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, and "
             "the captured kernel was replayed again"
         )
-    standbys.dismiss()  # while the verdict is published
+    standbys.dismiss()  # they end while the verdict is published
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     if request.code is not None:

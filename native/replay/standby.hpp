@@ -8,7 +8,7 @@
 //
 //   words = word*                              of --standby, up to the end of the input
 //   words = bytes:uint32 word*                 of --keep, in the machine's byte order; the end of the input dismisses it
-//   word  = byte* 0                            as on the command line: `--set NAME=VALUE` is for what is not known before
+//   word  = byte* 0                            as on the command line; `--set NAME=VALUE` sets an environment variable
 //   told  = exit code:uint8                    as soon as the report is written
 //   ready = 1:uint8                            of --keep: all of the replay was given back, and the next words may come
 //

@@ -100,7 +100,7 @@ class Row:
 
     @property
     def parses_once(self) -> str:
-        """Return whether headers are parsed with the first recompile, or the first of an edit, only."""
+        """Return whether only the first recompile, or the first one after an edit, parses the headers."""
         if not self.extract["precompiled"]:
             return "no"
         if self.kernel["file"] == self.extract["definition"]:

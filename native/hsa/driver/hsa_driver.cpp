@@ -69,7 +69,7 @@ void HsaDriver::note_fault(const std::string& text) {
   m_fault += (m_fault.empty() ? "" : "; ") + text;
 }
 
-// Loading ROCr takes longer than starting it, which needs the words of the replay: they may set variables.
+// Only loads ROCr, which takes most of the time. It starts when the replay's words are there: they may set variables.
 void HsaDriver::start_early(std::uint32_t, bool) { (void)open_runtime(); }
 
 Result<void> HsaDriver::open(const replay::Plan& plan) {

@@ -10,11 +10,11 @@ namespace {
 
 using namespace kerncap::softgpu;
 
-constexpr std::uint64_t k_close_ns = 2'000;   // between two readings that are one behind the other
-constexpr unsigned k_many_readings = 16;      // fewer may have another purpose, such as ROCr's before and behind its loop
+constexpr std::uint64_t k_close_ns = 2'000;  // between two readings of a loop
+constexpr unsigned k_many_readings = 16;     // fewer may have another purpose, such as ROCr's before and after its loop
 constexpr timespec k_nap{0, 200'000};
 
-// Of this clock, by this thread, each close behind the one before.
+// The last reading of this clock by this thread, and how many readings up to it followed each other closely.
 thread_local std::uint64_t last_ns = 0;
 thread_local unsigned readings = 0;
 

@@ -143,7 +143,7 @@ def test_the_other_headers_are_parsed_once_while_a_header_is_edited(stages: Stag
     find(project, "later.hpp").write_text(LATER.replace("x + SEVEN", "x + 8"))
     told, found = judge(stages, project)
     assert found == "FAIL"
-    assert re.search(r"edited: deps/\S*later\.hpp, deps/\S*middle\.hpp\. The other", told)
+    assert re.search(r"edited headers: deps/\S*later\.hpp, deps/\S*middle\.hpp\. The others", told)
     find(project, "later.hpp").write_text(LATER)
     told, found = judge(stages, project)
     assert found == "PASS"
@@ -174,7 +174,7 @@ def test_what_an_edit_may_find_otherwise_is_compiled_with_all_headers(stages: St
     # A function of a header that is read later: the program's own build does not have it there.
     middle.write_text(MIDDLE.replace("value + 1", "value + late(x)"))
     told = make(stages, project, "recompile").stderr
-    assert "may use late of a header that comes later" in told
+    assert "may use late, which a later header declares: all headers are parsed" in told
     assert "use of undeclared identifier 'late'" in told
 
     # A function that the templates of headers find. If it is there again, others are precompiled.
