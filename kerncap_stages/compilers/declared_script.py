@@ -6,7 +6,7 @@ right as long as the edit is in there.
 
 kc-locate uses this file, and projects have a copy of it: it needs Python alone.
 
-usage: python3 declared.py FILE, which prints a digest of what the file declares.
+usage: python3 headers/declared_script.py FILE, which prints a digest of what the file declares.
 """
 
 from __future__ import annotations
