@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
 # A recipe line that prints how long the compilation took.
 TELL_TIME = "\t@awk 'BEGIN {printf \"compiled in %.1f s\\n\", ('$$(date +%s%N)' - $(BEGAN)) / 1e9}' >&2"
+RECORD_BUILD = "record_build.sh"
 _CERTAINTY = (False, None, True)  # that an assumed command gives the captured instructions
 
 
@@ -121,6 +122,7 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         "check": "\n".join(_make_checks(parts)),
         "listing": next(iter(first.listing), ""),
         "whole_unit_because": unedited.whole_unit_because if unedited is not None else None,
+        "record": RECORD_BUILD,
         "restored_by": _tell_restoring(parts),
         **build.values,
         **_describe_page(capture, found, build.placed),
@@ -128,6 +130,8 @@ def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
         **_describe_assumed(parts, command),
         "compiled_by": rtc and quote_markdown(rtc.compiler),
     }
+    if can_recompile or first.assembly:
+        files[RECORD_BUILD] = _make_environment().get_template(f"{RECORD_BUILD}.j2").render().encode()
     for name in ("Makefile", "README.md"):
         files[name] = _make_environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()
     missing = [why_not, *problems] if why_not else []
@@ -173,7 +177,7 @@ def _make_checks(parts: Sequence[Part]) -> Iterator[str]:
         name = find_unmarked_end(mangled)
         if _NAME.fullmatch(name):
             why = "its unit does not instantiate it, or its name or parameters were changed"
-            yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
+            yield f'\t@grep -q {name} $(NEW) || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
     yield "\t$(RECORD)"  # the template says what that does
     yield TELL_TIME
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BUILT = "built.sha256"  # make writes it next to the code object
 _MAX_BYTES = 1 << 20
+_DEVICES = ("/dev/", "/proc/", "/sys/")  # reading these may never end, and a project may be anybody's
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,15 @@ class Built:
     sources: dict[str, Digest]
 
     def find_edited(self, folder: Path) -> list[str]:
-        """Return the files whose contents are not any more what make read."""
-        return [name for name, digest in self.sources.items() if hash_file(folder / name) != digest]
+        """Return the files whose contents are not any more what make read.
+
+        The project may be on another machine: a file of another folder counts only if it is there.
+        """
+        return [
+            name
+            for name, digest in self.sources.items()
+            if (not name.startswith("/") or (folder / name).exists()) and hash_file(folder / name) != digest
+        ]
 
 
 def read_built(folder: Path) -> Built:
@@ -48,7 +56,9 @@ def read_built(folder: Path) -> Built:
         lines = []
     found: dict[str, Digest] = {}
     for digest, _, name in (line.partition("  ") for line in lines):
-        if name.isprintable() and "\\" not in name and not {"", ".", ".."} & {*name.split("/")}:
+        parts = name.removeprefix("/").split("/")
+        is_plain = name.isprintable() and "\\" not in name and not {"", ".", ".."} & {*parts}
+        if is_plain and not name.startswith(_DEVICES):
             with contextlib.suppress(ValueError):
                 found[name] = Digest(digest)
     return Built(

@@ -194,6 +194,27 @@ def test_a_project_that_was_copied_or_moved_makes_its_own(stages: Stages, app: P
         assert "-emit-pch" not in make(stages, folder, "recompile").stderr
 
 
+def test_headers_behind_a_link_count_also_with_the_size_and_time_that_they_had(stages: Stages, app: Path):
+    (capture,) = stages.capture("scale", app)
+    stages.run("generate", capture, "--source-dir", app.parent, "-o", "project").must()
+    project = stages.folder / "project"
+    (project / "deps").rename(stages.folder / "elsewhere")
+    (project / "deps").symlink_to(stages.folder / "elsewhere")
+    header = project / "deps/other.hpp"
+    times = header.stat()
+    for text, verdict in ((OTHER, "PASS"), (OTHER.replace("0.5f", "0.7f"), "FAIL")):
+        header.write_text(text)
+        os.utime(header, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert judge(stages, project) == verdict
+    header.write_text(OTHER)
+
+    # While a file is edited, its first lines count.
+    unit = project / "deps/unit.hip"
+    for text, verdict in (("// edited\n", "PASS"), ("// again\n", "PASS"), ("#define TWO 3\n", "FAIL")):
+        unit.write_text(UNIT.replace("#define TWO 2\n", text) if "TWO" in text else UNIT + text)
+        assert judge(stages, project) == verdict
+
+
 def summarize(text: str) -> list[str]:
     """Return the names of macros and headers of a header."""
     return [re.split(r'[/"<>]', line.split()[1].rstrip('">'))[-1] for line in text.splitlines()]
