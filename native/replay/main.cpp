@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -87,7 +88,7 @@ bool parse(int argc, char** argv, const Driver& driver, std::string& plan, Optio
     else if (word == "--order" && number(value, options.order.emplace())) ++i;
     else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
     else if (word == "--states-within-ms" && number(value, options.states_within_ms)) ++i;
-    else if (word == "--set" && ::putenv(argv[i + 1]) == 0) ++i;
+    else if (word == "--set" && std::strchr(value, '=') != nullptr && ::putenv(argv[i + 1]) == 0) ++i;
     else if (word == "--parent" && number(value, options.parent)) ++i;
     else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--progress") options.progress_file = argv[++i];
