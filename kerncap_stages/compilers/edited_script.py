@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _UNIT = "translation_unit.cpp"
 _STATE = "edited.json"
 _PLAIN, _INSTANTIATED = "edited", "edited_instantiated"
-# Of the unit's lines. Below, it takes less to precompile all headers, for as long as only the kernel is edited.
+# Of the unit's lines. Below, it takes less to precompile all headers, while only the kernel is edited.
 _WORTH_SHARE = 0.5
 _LOADED = 2  # SHF_ALLOC
 
