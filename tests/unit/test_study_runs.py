@@ -127,6 +127,8 @@ class Checkout:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # A script in the background ignores SIGINT, and what it starts inherits that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def run(self, *words: str) -> tuple[int, str]:
