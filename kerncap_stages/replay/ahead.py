@@ -7,21 +7,19 @@ next replay loads it. Each process replays once, as all on the software GPU do.
 from __future__ import annotations
 
 import contextlib
-import socket
-import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages.replay.kept import KeptReplayers
 from kerncap_stages.replay.process import finish_replayer
-from kerncap_stages.replay.relay import Relay
-from kerncap_stages.replay.standby import Standby
+from kerncap_stages.replay.standby import Standby, start_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.replay.process import Report
+    from kerncap_stages.replay.relay import Relay
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,8 @@ class ReplayersAhead(KeptReplayers):
         """Start one, unless one waits."""
         if self._waiting:
             return
-        ours, theirs = socket.socketpair()
-        with theirs, Relay() as relay:
-            process = subprocess.Popen(
-                self._words, env=self._environment, stdin=theirs.fileno(), stdout=relay.fd, stderr=relay.fd
-            )
-        self._waiting.append(_Ahead(process, ours, relay, start_next=lambda: self.start(1)))
+        started = start_waiting(self._words, self._environment)
+        self._waiting.append(_Ahead(*started, start_next=lambda: self.start(1)))
 
     def take(
         self,

@@ -12,15 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import socket
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.replay.relay import Relay
-from kerncap_stages.replay.standby import Standby, Standbys
+from kerncap_stages.replay.standby import Standby, Standbys, start_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -209,16 +206,7 @@ class KeptReplayers(Standbys):
     def _start_process(self) -> _Process:
         program, _, index = self._words
         words = [program, "--keep-timed" if self._is_timed else "--keep", index]
-        ours, theirs = socket.socketpair()
-        with theirs, Relay() as relay:
-            process = subprocess.Popen(
-                words,
-                env={**os.environ, **self._variables},
-                stdin=theirs.fileno(),
-                stdout=relay.fd,
-                stderr=relay.fd,
-            )
-        return _Process(Standby(process, ours, relay))
+        return _Process(Standby(*start_waiting(words, {**os.environ, **self._variables})))
 
     def _forget_ended(self) -> None:
         """Close what belongs to processes that have ended; there may be thousands in an evaluation."""

@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 REPLAYERS = {"hsa": "kc-replay-hsa", "cuda": "kc-replay-cuda"}
 
 
+def start_waiting(
+    words: Sequence[str], environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], socket.socket, Relay]:
+    """Start a replayer that waits for its arguments; also returns our end of its input, and its output.
+
+    A kernel's output goes to standard error: our standard output is for digests.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs, Relay() as relay:
+        process = subprocess.Popen(
+            words, env=environment, stdin=theirs.fileno(), stdout=relay.fd, stderr=relay.fd
+        )
+    return process, ours, relay
+
+
 @dataclass(frozen=True)
 class Standby:
     """A replayer that waits for its arguments, and our end of the socket that is its standard input."""
@@ -105,17 +120,7 @@ class Standbys:
     def start(self, count: int) -> None:
         """Start this many if that saves time. They end with the thread that calls this."""
         for _ in range(count if self._is_slow_to_start else 0):
-            ours, theirs = socket.socketpair()
-            with theirs, Relay() as relay:
-                # The kernel's output goes to standard error: our standard output is for digests.
-                process = subprocess.Popen(
-                    self._words,
-                    env={**os.environ, **self._variables},
-                    stdin=theirs.fileno(),
-                    stdout=relay.fd,
-                    stderr=relay.fd,
-                )
-            self._waiting.append(Standby(process, ours, relay))
+            self._waiting.append(Standby(*start_waiting(self._words, {**os.environ, **self._variables})))
 
     def start_for_later(self) -> None:
         """Start the one that the next call of ``start_one_more`` asks for."""
