@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from made_in_projects import make
+from made_in_projects import build_unit, make
 
 from kerncap_stages.compilers.header_text import write_header
 from kerncap_stages.compilers.installed import find_compiler
@@ -76,14 +74,7 @@ INSTANTIATED = "-include-pch -Xclang edited_instantiated.pch"
 def project(stages: Stages, tmp_path: Path) -> Path:
     """A project of a kernel, which has not been built."""
     tree = tmp_path / "tree"
-    tree.mkdir()
-    for name, text in TREE.items():
-        (tree / name).write_text(text)
-    words = ["hipcc", "--offload-arch=gfx90a"]
-    entry = {"directory": str(tree), "file": "unit.hip", "arguments": [*words, "-c", "unit.hip"]}
-    (tree / "compile_commands.json").write_text(json.dumps([entry]))
-    subprocess.run([*words, "unit.hip", "-o", "app"], cwd=tree, check=True, capture_output=True)
-    (capture,) = stages.capture("scale", tree / "app")
+    (capture,) = stages.capture("scale", build_unit(tree, TREE))
     stages.run("generate", capture, "--source-dir", tree, "-o", "project").must()
     return stages.folder / "project"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from typing import TYPE_CHECKING
 
-from made_in_projects import make
+from made_in_projects import build_unit, make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,14 +50,8 @@ int main() {
 
 def extract(stages: Stages, tree: Path, kernel: str) -> Path:
     """Build the program, and make a project of its kernel."""
-    tree.mkdir()
-    for name, text in {"library.hpp": LIBRARY, "kernel.hpp": kernel, "unit.hip": UNIT}.items():
-        (tree / name).write_text(text)
-    words = ["hipcc", "--offload-arch=gfx90a"]
-    entry = {"directory": str(tree), "file": "unit.hip", "arguments": [*words, "-c", "unit.hip"]}
-    (tree / "compile_commands.json").write_text(json.dumps([entry]))
-    subprocess.run([*words, "unit.hip", "-o", "app"], cwd=tree, check=True, capture_output=True)
-    (capture,) = stages.capture("scale", tree / "app")
+    app = build_unit(tree, {"library.hpp": LIBRARY, "kernel.hpp": kernel, "unit.hip": UNIT})
+    (capture,) = stages.capture("scale", app)
     source = stages.run("locate", capture, "--source-dir", tree).must().digests[0]
     project = stages.folder / "project"
     stages.run("generate", source, "-o", project).must()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from made_in_projects import make
+from made_in_projects import build_unit, make
 
 from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.compilers.kernel_unit import KernelUnit
@@ -74,15 +72,7 @@ TREE = {
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """A program of one unit, and its compilation database."""
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    for name, text in TREE.items():
-        (tree / name).write_text(text)
-    words = ["hipcc", "--offload-arch=gfx90a"]
-    entry = {"directory": str(tree), "file": "unit.hip", "arguments": [*words, "-c", "unit.hip"]}
-    (tree / "compile_commands.json").write_text(json.dumps([entry]))
-    subprocess.run([*words, "unit.hip", "-o", "app"], cwd=tree, check=True, capture_output=True)
-    return tree / "app"
+    return build_unit(tmp_path / "tree", TREE)
 
 
 def judge(stages: Stages, project: Path) -> str:
