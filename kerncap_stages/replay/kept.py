@@ -186,7 +186,7 @@ class KeptReplayers(Standbys):
             process.is_busy = False
 
         standby = process.standby
-        return _Lease(standby.process, standby.input, standby.relay, give_back=give_back)
+        return _Lease(standby.process, standby.input, standby.relay, is_kept=True, give_back=give_back)
 
     def settle(self) -> None:
         """Wait until nothing of replays that have ended is left in memory."""
@@ -246,8 +246,12 @@ class VerdictReplayers(Standbys):
         If it may leave something in its context, each of these replays has a process of its own. Call this
         before the first of them.
         """
-        kept = self._kept.get(has_variant)
-        if kept is not None and leaves_work(read()):
+        if has_variant in self._kept and leaves_work(read()):
+            self.share_none(has_variant=has_variant)
+
+    def share_none(self, *, has_variant: bool) -> None:
+        """Give each replay of the variant, or of the captured kernel, a process of its own."""
+        if (kept := self._kept.get(has_variant)) is not None:
             kept.most_replays = 1
 
     def take(

@@ -126,6 +126,7 @@ class ReplayResult:
     repeats: tuple[int, int] = (0, 0)  # further runs from the same state; how many of them differed
     unsettled: bool = False  # the variant's own variables still changed in the last further run
     states: int = 0  # further ones that it was run from
+    was_kept: bool = False  # it was in a process that may have run others before, and may run more
     guarded: tuple[GuardedRuns, ...] = ()
     ran_once: str = ""  # why there were no further runs
     notes: tuple[str, ...] = ()

@@ -66,6 +66,7 @@ class Repeats:
     restore_all: restore the whole state between runs, not only what the captured kernel writes.
     guard: guarded runs follow these, as many.
     order: seed of another order of waves, in which a software GPU makes every second of these runs.
+    apart: in a process that has run nothing before.
     """
 
     count: int
@@ -75,6 +76,7 @@ class Repeats:
     unsettled: int = 0
     guard: Guard | None = None
     order: int | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -300,7 +302,7 @@ def _run(
         command += ["--progress", str(progress[0])]
     has_variant = request.variant is not None
     standby = None
-    if standbys is not None:
+    if standbys is not None and not (request.repeats and request.repeats.apart):
         standby = standbys.take(command[1:], environment, has_variant=has_variant)
     if standby is not None:
         code = standby.run(request.timeout_s, progress, request.setup_s, request.states_s)
@@ -333,7 +335,8 @@ def _run(
             explanation=f"the replay process ended with exit code {code} and no report",
             exit_code=code,
         )
-    return interpret_report(report, code, request.variant)
+    result = interpret_report(report, code, request.variant)
+    return replace(result, was_kept=standby is not None and standby.is_kept)
 
 
 def _require_room(folder: Path) -> None:

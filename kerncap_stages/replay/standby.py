@@ -50,6 +50,7 @@ class Standby:
     process: subprocess.Popen[bytes]
     input: socket.socket
     relay: Relay | None = None
+    is_kept: bool = False  # for further replays
 
     def run(
         self,

@@ -57,10 +57,10 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
     with VerdictReplayers(request.backend, request.device_index, request.only_gpu) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
         has_variant = request.code is not None
-        if has_variant and not request.settings.perturb:
-            standbys.start(1)  # the verdict has one replay
+        if not (has_variant and request.settings.perturb):
+            standbys.start(1)  # for the first replay; further ones show how runs differ
         else:
-            standbys.keep(has_variant=has_variant)
+            standbys.keep(has_variant=True)
         if request.settings.perturb and has_variant and request.size_bytes <= MAX_BYTES_AT_ONCE:
             standbys.keep(has_variant=False)
             if fresh or store.actions.get(request.first_key) is None:

@@ -175,9 +175,8 @@ class Judge:
         judgement = self._unexpected.judge(judgement, self._captured, run, golden, repeats)
         golden, notes = exclude_host_writes(self._store, self._capture, golden, run, self._baselines.run)
         wanted = Expectation(self._captured, golden, self._settings.bounds)
-        judgement, wanted = self._comparison.judge_with_own(
-            judgement.note(*notes), wanted, run, self._own.sample
-        )
+        judgement = judgement.note(*notes)
+        judgement, wanted = self._comparison.judge_with_own(judgement, wanted, run, self._own)
         judgement = replace(judgement, variant_runs=1 + run.further_runs)
         judgement = judgement.note(*explain_runs(run))
         judgement = judge_precision(self._precision, judgement, wanted, run)
@@ -311,7 +310,7 @@ class Judge:
         if bounds.atol is not None and not is_strong:
             bounds = replace(bounds, atol=bounds.atol * _ERROR_FACTOR)
         wanted = Expectation(start, baseline.outputs, bounds)
-        compared, wanted = self._comparison.judge_with_own(judgement, wanted, run, self._own.sample)
+        compared, wanted = self._comparison.judge_with_own(judgement, wanted, run, self._own)
         if run.in_turn and not compared.passed:
             alone = self._replays.run(start, variant, repeats)
             if alone.completed and alone.outputs != run.outputs:
@@ -337,7 +336,7 @@ class Judge:
             if not judgement.passed:
                 break  # one wrong run is evidence enough
             seen = replace(run, outputs=outputs)
-            judgement, wanted = self._comparison.judge_further(judgement, wanted, seen, self._own.sample)
+            judgement, wanted = self._comparison.judge_further(judgement, wanted, seen, self._own)
         return (
             judgement.allow(wanted.own.values()).note(why + too) if judgement.passed else judgement.fail(why)
         )

@@ -189,6 +189,20 @@ class OwnDifferences:
             self._sampled[start.key] = run
         return self._sampled[start.key]
 
+    def sample_apart(self, start: Start) -> bool:
+        """Sample again in a process of its own, if that was in one that is kept; whether there is more now.
+
+        In another process the addresses of a module's functions are others.
+        """
+        here = self._sampled.get(start.key)
+        if here is None or not here.was_kept:
+            return False
+        apart = self._replayer.run(start, None, replace(_SAMPLES, apart=True))
+        seen = (apart.outputs, *apart.differing) if apart.completed else ()
+        differing = tuple(outputs for outputs in seen if outputs != here.outputs)
+        self._sampled[start.key] = replace(here, differing=(*here.differing, *differing), was_kept=False)
+        return bool(differing)
+
 
 def count_nondeterministic_bytes(store: Store, runs: list[Run]) -> dict[int, int]:
     """Count the bytes that differ between replays, by the base address of their region."""

@@ -36,6 +36,7 @@ from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.store.remembered import load_known
 from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.judge import Judge
+from kerncap_stages.validate.perturb.start import can_put_back
 from kerncap_stages.validate.replays.baselines import Baselines, make_kept_finder, set_states_aside
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.replays.replayer import ProcessReplayer
@@ -67,6 +68,8 @@ def judge_and_publish(
     settings = request.settings
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
     standbys.tell_code(lambda: store.get_kept(capture.code_digest), has_variant=False)
+    if not can_put_back(capture):  # OwnDifferences.sample_apart wants repeated runs
+        standbys.share_none(has_variant=False)
     if (code := request.code) is not None:
         standbys.tell_code(lambda: extract_variant_code(code, capture), has_variant=True)
 

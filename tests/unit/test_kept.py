@@ -199,6 +199,12 @@ def test_in_a_verdict_code_that_leaves_work_shares_no_process(of_verdict):
     assert len({replay(of_verdict, has_variant=False) for _ in range(3)}) == 1
 
 
+def test_in_a_verdict_processes_end_with_each_replay_if_none_is_to_be_shared(of_verdict):
+    of_verdict.share_none(has_variant=False)
+    assert len({replay(of_verdict, has_variant=False) for _ in range(3)}) == 3
+    assert len({replay(of_verdict, has_variant=True) for _ in range(3)}) == 1
+
+
 def test_in_a_verdict_a_replay_beside_another_takes_one_that_waits(of_verdict):
     first = of_verdict.take(["ok"])
     assert of_verdict.take(["ok"]) is None

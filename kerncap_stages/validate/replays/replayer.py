@@ -62,6 +62,7 @@ class Run:
     # Numbers of the watched ranges that it and the further runs wrote; None: not known.
     writes: frozenset[int] | None = None
     in_turn: bool = False  # in a process that had run from another state before
+    was_kept: bool = False  # in a process for several replays
     guard: GuardedRuns | None = None  # further ones from the same state; None: nobody wanted any
     without: tuple[str, ...] = ()  # what its replay did without, for people
 
@@ -308,21 +309,20 @@ def _stage_run(
     """Return the run from the first state; its outputs are staged."""
     outputs = stage_outputs(transaction, capture, folder, relocation)
     wants_guard = repeats is not None and repeats.guard is not None
-    further_runs, differing_runs = result.repeats
     return Run(
         result.outcome,
         result.explanation,
         outputs,
         result.outside,
         0 if relocation is None else relocation.words,
-        further_runs,
-        differing_runs,
+        *result.repeats,
         stage_differing(transaction, capture, outputs, folder, relocation),
         result.ran_once,
         result.unsettled,
         split_writes(result)[0],
         guard=(_find_guarded(result, 0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
         without=result.without,
+        was_kept=result.was_kept,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,3 +136,33 @@ def test_a_steady_variant_says_how_often_it_ran(store):
     assert verdict.passed
     assert not verdict.reasons
     assert verdict.variant_runs == 5
+
+
+class KeptProcess(Bench):
+    """Replays of the captured kernel share a process; one that is wanted apart has another."""
+
+    place = 0.0
+
+    def __init__(self, store, edit):
+        def captured(values):
+            is_captured = values[1] == 1
+            values *= 2
+            values[0] = 0 if is_captured else self.place  # from other states it stores an address
+
+        def variant(values):
+            captured(values)
+            edit(values)
+
+        super().__init__(store, captured, variant)
+
+    def run(self, start, variant, repeats=None):
+        is_apart = repeats is not None and repeats.apart
+        self.place = 1e6 if variant is not None else 3e6 if is_apart else 2e6
+        return replace(super().run(start, variant, repeats), was_kept=variant is None and not is_apart)
+
+
+@pytest.mark.parametrize(("edit", "passes"), [(lambda _values: None, True), (fill, False)])
+def test_what_differs_between_processes_alone_does_not_count(store, edit, passes):
+    verdict = KeptProcess(store, edit).judge()
+    assert verdict.passed == passes, verdict.reasons
+    assert any("not compared in some states" in reason for reason in verdict.reasons) == passes
