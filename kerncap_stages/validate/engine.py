@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from kerncap_stages.machine.one_thread import import_numpy
 from kerncap_stages.manifests import load
-from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE, MAX_BYTES_KEPT
 from kerncap_stages.validate.request import find_verdict, read_request
 
 if TYPE_CHECKING:
@@ -56,15 +56,15 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
 
     with VerdictReplayers(request.backend, request.device_index, request.only_gpu) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
-        has_variant = request.code is not None
-        if not (has_variant and request.settings.perturb):
-            standbys.start(1)  # for the first replay; further ones show how runs differ
-        else:
+        several = request.code is not None and request.settings.perturb
+        at_once = several and request.size_bytes <= MAX_BYTES_AT_ONCE
+        if several and request.size_bytes <= MAX_BYTES_KEPT:
             standbys.keep(has_variant=True)
-        if request.settings.perturb and has_variant and request.size_bytes <= MAX_BYTES_AT_ONCE:
             standbys.keep(has_variant=False)
-            if fresh or store.actions.get(request.first_key) is None:
-                standbys.start_for_later()
+        else:
+            standbys.start(2 if at_once else 1)
+        if at_once and (fresh or store.actions.get(request.first_key) is None):
+            standbys.start_for_later()
         import_numpy()
         from kerncap_stages.validate.verdict import judge_and_publish
 

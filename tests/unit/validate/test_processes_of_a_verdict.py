@@ -1,0 +1,69 @@
+"""Which processes a verdict begins with, before it has read the capture."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from kerncap_stages.replay import kept
+from kerncap_stages.validate import engine, verdict
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE, MAX_BYTES_KEPT
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What a verdict asks for, in order."""
+    calls = []
+
+    class Recorder:
+        def __init__(self, *_where):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_error):
+            pass
+
+        def keep(self, *, has_variant):
+            calls.append(("keep", has_variant))
+
+        def start(self, count):
+            calls.append(("start", count))
+
+        def start_for_later(self):
+            calls.append("later")
+
+    monkeypatch.setattr(kept, "VerdictReplayers", Recorder)
+    monkeypatch.setattr(verdict, "judge_and_publish", lambda *_what, **_how: ("digest", None))
+    return calls
+
+
+def judge(store, *, size, code=b"code", perturb=True):
+    settings = SimpleNamespace(perturb=perturb)
+    keys = {"key": "0" * 64, "first_key": "1" * 64}
+    where = {"backend": "cuda", "device_index": 0, "only_gpu": None}
+    request = SimpleNamespace(code=code, settings=settings, size_bytes=size, **keys, **where)
+    engine.judge_now(store, request, fresh=True)
+
+
+def test_processes_are_kept_for_small_captures(store, asked):
+    judge(store, size=MAX_BYTES_KEPT)
+    assert asked == [("keep", True), ("keep", False), "later"]
+
+
+def test_for_larger_ones_others_wait(store, asked):
+    judge(store, size=MAX_BYTES_KEPT + 1)
+    assert asked == [("start", 2), "later"]
+
+
+def test_of_the_largest_one_at_a_time_is_in_memory(store, asked):
+    judge(store, size=MAX_BYTES_AT_ONCE + 1)
+    assert asked == [("start", 1)]
+
+
+@pytest.mark.parametrize("what", [{"perturb": False}, {"code": None}])
+def test_nothing_is_kept_for_few_replays(store, asked, what):
+    judge(store, size=1, **what)
+    assert asked == [("start", 1)]
