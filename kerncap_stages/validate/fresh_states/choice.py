@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.validate.arguments import Pointer, Span
 
-# If inputs that the dispatch did not change do not fit, this share of the limit is left for parts of them.
+# Parts of inputs that do not fit get this share of the limit: each byte costs time in each of several states.
 _SHARE_OF_PARTS = 4
 
 
@@ -58,7 +58,8 @@ def choose_inputs(
     too_large: further inputs, which are kept.
 
     Those that the dispatch did not change come first. Each one that does not fit gets fresh values in an
-    equal share of what is left, in whole chunks; it is kept if that is less than a chunk.
+    equal part of a share of the limit, or of what is left, in whole chunks; it is kept if that is less than
+    a chunk.
     """
     order = sorted(regions, key=lambda each: bool(each.written_size_bytes))
     reserve_bytes = limit_bytes // _SHARE_OF_PARTS
@@ -67,6 +68,7 @@ def choose_inputs(
     if has_large_read and reserve_bytes >= CHUNK_BYTES:
         whole, left = _find_fitting(order, limit_bytes - reserve_bytes)
         left += reserve_bytes
+    left = min(left, max(reserve_bytes, CHUNK_BYTES))
     large = [each for each in order if each.base_address not in whole][: left // CHUNK_BYTES]
     in_parts = {}
     for number, region in enumerate(sorted(large, key=lambda each: each.size_bytes)):

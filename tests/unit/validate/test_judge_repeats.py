@@ -141,13 +141,13 @@ def test_a_steady_variant_says_how_often_it_ran(store):
 class KeptProcess(Bench):
     """Replays of the captured kernel share a process; one that is wanted apart has another."""
 
-    place = 0.0
-
     def __init__(self, store, edit):
+        self.here = threading.local()  # two replays run at once
+
         def captured(values):
             is_captured = values[1] == 1
             values *= 2
-            values[0] = 0 if is_captured else self.place  # from other states it stores an address
+            values[0] = 0 if is_captured else self.here.place  # from other states it stores an address
 
         def variant(values):
             captured(values)
@@ -157,7 +157,7 @@ class KeptProcess(Bench):
 
     def run(self, start, variant, repeats=None):
         is_apart = repeats is not None and repeats.apart
-        self.place = 1e6 if variant is not None else 3e6 if is_apart else 2e6
+        self.here.place = 1e6 if variant is not None else 3e6 if is_apart else 2e6
         return replace(super().run(start, variant, repeats), was_kept=variant is None and not is_apart)
 
 

@@ -80,14 +80,14 @@ def make_regions(*sizes):
     [
         ([(10, False), (40, True)], [1, 2], {}),
         ([(60, False), (70, True)], [1], {2: 4}),
-        ([(10, True), (50, False), (100, False)], [1], {2: 27, 3: 27}),
-        ([(10, False), (1, True), (300, False), (300, False)], [1, 2], {3: 26, 4: 27}),
+        ([(10, True), (50, False), (100, False)], [1], {2: 8, 3: 8}),
+        ([(10, False), (1, True), (300, False), (300, False)], [1, 2], {3: 8, 4: 8}),
         ([(64, False), (70, True)], [1], {}),
-        ([(30, False), (20, True), (65, False)], [1], {2: 17, 3: 17}),
-        ([(40, False), (5, True), (70, False), (9, True)], [1, 2, 4], {3: 10}),
+        ([(30, False), (20, True), (65, False)], [1], {2: 8, 3: 8}),
+        ([(40, False), (5, True), (70, False), (9, True)], [1, 2], {3: 8, 4: 8}),
     ],
 )
-def test_inputs_that_do_not_fit_share_what_is_left(sizes, whole, in_parts):
+def test_inputs_that_do_not_fit_share_a_quarter_of_the_limit(sizes, whole, in_parts):
     regions = make_regions(*sizes)
     choice = choose_inputs(regions, 64 * CHUNK_BYTES)
     assert choice.in_parts == {base: chunks * CHUNK_BYTES for base, chunks in in_parts.items()}
