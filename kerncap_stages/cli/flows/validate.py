@@ -33,7 +33,6 @@ from kerncap_stages.project.built import (
     suggest_build,
     warn_of_stale_variant,
 )
-from kerncap_stages.project.cases import read_cases, summarise_cases
 from kerncap_stages.project.folder import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.text.terminal import make_printable
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.project.cases import Case
     from kerncap_stages.project.folder import Project
     from kerncap_stages.replay.variant_shape import VariantShape
     from kerncap_stages.store import Store
@@ -108,8 +108,7 @@ def validate_variants(
             )
         judged = [(store, each) for each in captures]
         judged += find_held_out(store_folder, arguments.held_out, captures)
-        cases = read_cases(judged, len(captures)) if len(judged) > 1 else []
-        require_kernels_of(cases)
+        cases = _read_cases(judged, len(captures)) if len(judged) > 1 else []
         passed = []
         for number, (store, capture) in enumerate(judged):
             digest, verdict = _judge(store, capture, variant, project, arguments)
@@ -128,8 +127,8 @@ def validate_variants(
             say(format_footer(verdict))
             emit(digest, store.get(digest) if arguments.as_json else None)
             passed.append(bool(verdict.passed))
-        for line in summarise_cases(cases, passed):
-            say(make_printable(line))
+        if cases:
+            _summarise(cases, passed)
         if not all(passed):
             worst = ExitCode.ANSWER_IS_NO
     if unwritten is not None:
@@ -161,6 +160,22 @@ def _suggest_full(text: str) -> str:
     """Return the command as it was typed, without the options that leave states out."""
     typed = [word for word in sys.argv[1:] if word not in ("--quick", "--captured-values")]
     return shlex.join(["kc-validate", *typed, *([] if text in typed else [text])])
+
+
+def _read_cases(judged: Sequence[tuple[Store, Digest]], in_project: int) -> list[Case]:
+    """Read what tells several captures apart. Raises UsageError if one is of another kernel."""
+    from kerncap_stages.project.cases import read_cases  # not for one capture, whose verdict may be known
+
+    cases = read_cases(judged, in_project)
+    require_kernels_of(cases)
+    return cases
+
+
+def _summarise(cases: Sequence[Case], passed: Sequence[bool]) -> None:
+    from kerncap_stages.project.cases import summarise_cases
+
+    for line in summarise_cases(cases, passed):
+        say(make_printable(line))
 
 
 def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
