@@ -21,10 +21,9 @@ from kerncap_stages.errors import (
 )
 from kerncap_stages.manifests import to_canonical
 from kerncap_stages.store.artifacts import choose_time_ns, is_time, make_list_entry, read_names
-from kerncap_stages.store.check import find_damaged
 from kerncap_stages.store.folder import make_system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
-from kerncap_stages.store.objects import BATCH_OBJECTS, sum_sizes
+from kerncap_stages.store.objects import BATCH_OBJECTS, find_damaged, sum_sizes
 from kerncap_stages.store.transaction import require_canonical
 
 if TYPE_CHECKING:

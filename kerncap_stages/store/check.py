@@ -115,16 +115,6 @@ def _read_all(store: Store, sizes: dict[Digest, int], progress: Progress | None)
     return faults
 
 
-def find_damaged(store: Store, digests: Sequence[Digest]) -> dict[Digest, str]:
-    """Read objects, and return those that are damaged, missing or cannot be read, with a message each."""
-    found = {}
-    for start in range(0, len(digests), BATCH_OBJECTS):
-        batch = list[str](digests[start : start + BATCH_OBJECTS])
-        for digest, _, message in _native.check_objects(store.folder.native, batch):
-            found[Digest(digest)] = message
-    return found
-
-
 def _set_aside(store: Store, faults: list[Fault]) -> tuple[Digest, ...]:
     """Move damaged objects to ``damaged/``, so that their payloads can be stored again."""
     damaged = [Digest(fault.what) for fault in faults if fault.kind == "damaged"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store.artifacts import choose_time_ns, make_list_entry
-from kerncap_stages.store.objects import sum_sizes
+from kerncap_stages.store.objects import find_damaged, sum_sizes
 from kerncap_stages.store.room import require_room
 
 if TYPE_CHECKING:
@@ -90,10 +90,6 @@ def _stage(
     """
     closure = store.walk(digests, kept=False)
     if kept and closure.optional:
-        from kerncap_stages.store.check import (
-            find_damaged,  # kc-validate imports this module, and copies rarely
-        )
-
         whole = store.walk(digests)
         damaged = find_damaged(store, sorted(whole.kinds.keys() - closure.kinds.keys()))
         closure = store.walk(digests, damaged=damaged) if damaged else whole

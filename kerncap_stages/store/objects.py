@@ -1,4 +1,4 @@
-"""Lists and measures the files in ``objects/``."""
+"""Lists, measures and checks the files in ``objects/``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from kerncap_stages.store.store import Store
 
     Progress = Callable[[int, int], None]  # bytes on disk that are done, and their total
 
@@ -54,3 +57,13 @@ def sum_sizes(root: Path, digests: set[Digest]) -> int:
         except FileNotFoundError:
             continue
     return total
+
+
+def find_damaged(store: Store, digests: Sequence[Digest]) -> dict[Digest, str]:
+    """Read objects, and return those that are damaged, missing or cannot be read, with a message each."""
+    found = {}
+    for start in range(0, len(digests), BATCH_OBJECTS):
+        batch = list[str](digests[start : start + BATCH_OBJECTS])
+        for digest, _, message in _native.check_objects(store.folder.native, batch):
+            found[Digest(digest)] = message
+    return found

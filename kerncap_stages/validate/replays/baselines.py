@@ -10,7 +10,8 @@ from kerncap_stages.digest import KeptRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, PerturbedState, Validation
-from kerncap_stages.store.check import find_damaged, set_damaged_aside
+from kerncap_stages.store.check import set_damaged_aside
+from kerncap_stages.store.objects import find_damaged
 from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start, make_fresh_starts
 from kerncap_stages.validate.perturb.states import MadeValues
