@@ -6,17 +6,17 @@ A replay mostly waits for its device and for one thread, so two at once take lit
 from __future__ import annotations
 
 import random
-import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.process import INTERRUPTED_S, kill_running
+from kerncap_stages.validate.replays.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
 
@@ -31,30 +31,6 @@ _LOOK_S = 0.02
 # A run that takes longer is waited for before others are begun behind it.
 _POSTPONED_AFTER_MS = 2000
 _SEQUENCE = random.SystemRandom()
-
-
-class _Pool(ThreadPoolExecutor):
-    """A thread pool that remembers its work."""
-
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads, initializer=lambda: self.thread_ids.add(threading.get_ident()))
-        self.thread_ids: set[int] = set()
-        self._given: list[Future[Any]] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Begin a call, as ThreadPoolExecutor does."""
-        self._given.append(super().submit(fn, *args, **kwargs))
-        return self._given[-1]
-
-    def settle(self) -> None:
-        """Wait until all calls have ended, whatever became of them, and forget them."""
-        wait(self._given)
-        self._given.clear()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all calls have ended."""
-        return all(future.done() for future in self._given)
 
 
 @dataclass(frozen=True)
@@ -91,6 +67,11 @@ class _Begun:
     variant: Path | None
     postponed = False
 
+    @property
+    def ended(self) -> Run | None:
+        """The run, if it has ended without an error."""
+        return None if not self.future.done() or self.future.exception() else self.future.result()
+
     def answer(self, alone_but_for: Neighbours | None = None) -> Run | None:  # noqa: ARG002 - it never was
         """Wait for the run; None if it has to be run again.
 
@@ -111,6 +92,12 @@ class _BegunInTurn:
     future: Future[_Turns]
     start: Start
     variant: Path | None
+
+    @property
+    def ended(self) -> Run | None:
+        """The run, if its process has ended without an error, and had come to it."""
+        is_known = self.future.done() and not self.future.exception()
+        return self.future.result().runs.get(self.start.key) if is_known else None
 
     @property
     def postponed(self) -> bool:
@@ -149,7 +136,7 @@ class Speculation:
         self._replayer = replayer
         self._neighbours = neighbours
         self._kills = kills
-        self._pool = _Pool(_THREADS)
+        self._pool = Pool(_THREADS)
         self._begun: dict[object, _Begun | _BegunInTurn] = {}
 
     def __enter__(self) -> Speculation:
@@ -227,7 +214,18 @@ class Speculation:
             return self._replayer.run(start, variant, repeats)
         was_alone = all(each.future is begun.future for each in self._begun.values())
         answer = begun.answer(self._neighbours if was_alone else None)
+        if answer is None and variant is not None and self._hung_by_itself(begun):
+            answer = begun.ended
         return answer or self._replayer.run(start, variant, repeats)
+
+    def _hung_by_itself(self, begun: _Begun | _BegunInTurn) -> bool:
+        """Whether a run timed out, and nothing else ran for half of that time.
+
+        Another run would take the whole limit again, which is minutes.
+        """
+        if begun.ended is None or begun.ended.outcome is not ReplayOutcome.TIMED_OUT:
+            return False
+        return self._neighbours == NO_NEIGHBOURS and self._pool.was_mostly_alone(begun.future)
 
     def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
         """As ``run``, but in a process that has run from the captured state before, if that is possible.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -308,3 +309,28 @@ def test_an_end_that_other_workers_may_have_caused_is_no_answer_yet(neighbours, 
     is_answer = outcome in answers.split()
     assert run.outcome is (outcome if is_answer else ReplayOutcome.COMPLETED)
     assert replayer.alone == ([] if is_answer else [(first.key, VARIANT)])
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize("beside_s", [0.0, 0.6])
+def test_a_hang_is_an_answer_if_it_was_alone_for_half_of_its_time(in_turn, beside_s):
+    first, other = SimpleNamespace(key="first"), SimpleNamespace(key="other")
+    hung = []
+
+    def run(_start, variant, _repeats=None):
+        if variant is None:
+            time.sleep(beside_s)
+            return Run(ReplayOutcome.COMPLETED, None, {})
+        hung.append(1)
+        time.sleep(0.5)
+        return Run(ReplayOutcome.TIMED_OUT, "it did not end", {})
+
+    replayer = SimpleNamespace(run=run, run_in_turn=lambda *_, **__: [run(first, VARIANT)])
+    with Speculation(replayer) as replays:
+        replays.begin(other, None)
+        if in_turn:
+            replays.begin_in_turn(first, [other], VARIANT)
+        else:
+            replays.begin(first, VARIANT)
+        assert replays.run(first, VARIANT).outcome is ReplayOutcome.TIMED_OUT
+    assert len(hung) == (2 if beside_s else 1)
