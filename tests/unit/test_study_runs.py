@@ -166,6 +166,42 @@ def test_folder_with_other_files_is_left_alone(checkout: Checkout) -> None:
     assert "neither empty nor a study's" in printed
 
 
+@pytest.mark.parametrize("name", ["file", "file/below", "/proc/study"])
+def test_folder_that_cannot_be_used_is_named(checkout: Checkout, tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    checkout.folder = tmp_path / name
+    code, printed = checkout.run()
+    assert code == 1
+    assert printed.startswith(f"study: {checkout.folder} cannot be used: ")
+    assert printed.endswith("\n  next: --folder OTHER\n")
+
+
+def test_folder_of_another_study_is_refused(checkout: Checkout) -> None:
+    """Their steps have names in common."""
+    assert checkout.run()[0] == 0
+    made_by = json.loads((checkout.folder / "made-by.json").read_text())
+    (checkout.folder / "made-by.json").write_text(json.dumps({**made_by, "study": "llama"}))
+    code, printed = checkout.run()
+    assert code == 1
+    assert "\n  study: llama there, fake here\n" in printed
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--build-limit"])
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", ""])
+def test_options_that_count_want_positive_numbers(checkout: Checkout, option: str, value: str) -> None:
+    code, printed = checkout.run(f"{option}={value}")
+    assert code == 2
+    assert f"argument {option}: {value} is not a number from 1 on" in printed
+
+
+def test_tool_that_is_missing_is_said_without_a_traceback(checkout: Checkout) -> None:
+    (checkout.study / "build.sh").unlink()
+    code, printed = checkout.run()
+    assert code == 1
+    assert printed.splitlines()[-1].startswith("study: [Errno 2] No such file or directory: ")
+    assert "Traceback" not in printed
+
+
 def test_run_of_the_same_commit_repeats_nothing(checkout: Checkout) -> None:
     assert checkout.run()[0] == 0
     steps = checkout.read_steps()

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -51,6 +52,12 @@ def _describe_runtime() -> dict[str, Any]:
         root = json.loads(file.read_text())
         packages = {name: root["packages"][name] for name in PACKAGES if name in root["packages"]}
         return {"rocm": root["rocm"], "packages": packages}
+    for tool in ("nvidia-smi", "nvcc"):
+        if shutil.which(tool) is None:
+            raise StepError(
+                f"this is no ROCm root, and there is no {tool}\n"
+                "  next: for HIP start the study by make; for CUDA put NVIDIA's tools on PATH"
+            )
     words = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     gpu = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     version = subprocess.run(("nvcc", "--version"), capture_output=True, text=True, check=True).stdout
@@ -82,7 +89,7 @@ def measure_kernels(study: Study, kernels: Sequence[Kernel]) -> dict[str, Any]:
 
 def make_parser(command: str, here: Path, text: str) -> argparse.ArgumentParser:
     """Return a parser with the options that all studies have. ``here`` is the folder of a study's page."""
-    parser = argparse.ArgumentParser(prog=command, description=text.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog=command, description=text)
     cache = Path(os.environ.get("KERNCAP_ROOT_CACHE", Path.home() / ".cache/kerncap-stages"))
     parser.add_argument(
         "--folder",
@@ -91,15 +98,25 @@ def make_parser(command: str, here: Path, text: str) -> argparse.ArgumentParser:
         help="where it builds and keeps results (default: %(default)s)",
     )
     parser.add_argument(
-        "--again", action="append", default=[], metavar="STEP", help="do a step again, as build; repeatable"
+        "--again",
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="do this step again, but not those after it; a wrong name lists all steps; repeatable",
     )
     parser.add_argument(
         "--afresh",
         action="store_true",
-        help="drop what is in the folder, but for source archives; do all steps again",
+        help="remove what is in the folder, except source archives, and do all steps again",
     )
-    parser.add_argument("--page", action="store_true", help="only write the page of results.json again")
+    parser.add_argument("--page", action="store_true", help="do no step: write the page from results.json")
     return parser
+
+
+def _parse_positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
 
 
 def run_command(
@@ -114,19 +131,30 @@ def run_command(
 ) -> None:
     """Run a study, or only write its page again. ``here`` is the folder of its results and its page."""
     parser = make_parser(command, here, text)
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="of the builds")
+    parser.add_argument(
+        "--jobs",
+        type=_parse_positive,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="how many units a build compiles at a time (default: %(default)s)",
+    )
     parser.add_argument(
         "--build-limit",
-        type=int,
+        type=_parse_positive,
         default=3600,
         metavar="S",
-        help="stop a build after an edit (default: 3600 s)",
+        help="stop a build after an edit if it takes longer, in seconds (default: %(default)s)",
     )
     names = [kernel.key for kernel in kernels]
-    parser.add_argument("--kernel", action="append", choices=names, help="only this one; repeatable")
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        choices=names,
+        help="measure only this kernel, and print its results instead of writing the page; repeatable",
+    )
     if has_tests:
         parser.add_argument(
-            "--tests", action="store_true", help="also time the program's own tests of each kernel"
+            "--tests", action="store_true", help="also run and time the program's own tests of each kernel"
         )
     options = parser.parse_args()
     if not options.page:
@@ -171,7 +199,7 @@ def do_steps(
         line = "the same command without --afresh" if options.afresh else "the same command"
         print(f"\nstudy: interrupted; {line} goes on{left}", file=sys.stderr)
         sys.exit(130)
-    except (StepError, subprocess.CalledProcessError) as error:
+    except (StepError, subprocess.CalledProcessError, OSError) as error:
         sys.exit(f"study: {error}")
 
 

@@ -29,10 +29,15 @@ def hold(folder: Path, made_by: Mapping[str, Any], *, afresh: bool) -> Iterator[
     Raises StepError if another run has it, if its steps were made by something else than ``made_by``, or if
     it is no study's. With ``afresh``, what is in it is dropped, but for source archives.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    if not _is_studys(folder):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_studys = _is_studys(folder)
+        lock = (folder / LOCK).open("a") if is_studys else None
+    except OSError as error:
+        raise StepError(f"{folder} cannot be used: {error.strerror}\n  next: --folder OTHER") from error
+    if lock is None:
         raise StepError(f"{folder} is neither empty nor a study's folder\n  next: --folder OTHER")
-    with (folder / LOCK).open("a") as lock:
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -50,7 +55,7 @@ def hold(folder: Path, made_by: Mapping[str, Any], *, afresh: bool) -> Iterator[
 
 def describe_run(here: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Say what makes the steps: ``here`` is the study's folder in its checkout."""
-    return {**describe_checkout(here), **_describe_root(), **options}
+    return {"study": here.name, **describe_checkout(here), **_describe_root(), **options}
 
 
 def describe_checkout(here: Path) -> dict[str, str]:
