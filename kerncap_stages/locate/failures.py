@@ -57,8 +57,9 @@ def _classify(
     if capture.kernel.demangled_name == capture.kernel.mangled_name:
         if name.base.startswith("_Z"):
             return Outcome.NO_SOURCE_TRAIL, (
-                f"the C++ name {name.base} cannot be made readable, so no source is found by it, and its code "
-                "object has no line table; build the program with debug information (-g, or nvcc -lineinfo)"
+                f"the C++ name {name.base} cannot be made readable, so no source is found by it, and its "
+                "code object has no line table; build the program with debug information (-g, or "
+                "nvcc -lineinfo)"
             )
         return Outcome.NO_SOURCE_TRAIL, (
             f"{name.base} is not in {where}, is not a C++ name, and its code object has no line table: "
