@@ -11,10 +11,13 @@ from plots import Bar, draw_bars
 
 HERE = Path(__file__).resolve().parent
 LEAST, GOAL = 13.6, 20
+UNIT_GOAL = 8  # for compiling one unit alone
 AXIS_END = 2 * GOAL  # of the chart of ratios
 
 
-def render(results: dict[str, Any], rows: list[Row], folder: Path, **more: Any) -> str:
+def render(
+    results: dict[str, Any], rows: list[Row], folder: Path, unit_goal: float = UNIT_GOAL, **more: Any
+) -> str:
     """Return the text of a study's page, from the template in its folder."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, HERE]),
@@ -40,15 +43,23 @@ def render(results: dict[str, Any], rows: list[Row], folder: Path, **more: Any) 
         beyond=any(row.ratio(quick=quick) > AXIS_END for row in rows for quick in (True, False)),
         least=LEAST,
         goal=GOAL,
+        reached={
+            "With `kc-validate --quick`": sort_by_ratio(rows, quick=True),
+            "With the whole verdict": sort_by_ratio(rows, quick=False),
+        },
+        unit_goal=unit_goal,
+        units=sort_by_unit_ratio(rows, unit_goal),
         **more,
     )
 
 
-def make_files(results: dict[str, Any], folder: Path, program: str) -> dict[str, str]:
+def make_files(
+    results: dict[str, Any], folder: Path, program: str, unit_goal: float = UNIT_GOAL
+) -> dict[str, str]:
     """Return the text of each file of a page by its name. ``program``: whose build is compared."""
     rows = [Row(kernel) for kernel in results["kernels"].values()]
     return {
-        "README.md": render(results, rows, folder),
+        "README.md": render(results, rows, folder, unit_goal),
         "ratio.svg": draw_ratios(rows),
         "build.svg": draw_builds(rows, program),
         "loop.svg": draw_loops(rows),
@@ -99,6 +110,23 @@ class Row:
         return "PASS" if chosen[0] else "FAIL"
 
     @property
+    def builds(self) -> int:
+        """Return how often the program's own build was measured."""
+        return len(self.kernel["loop"]["builds"])
+
+    @property
+    def states(self) -> str:
+        """Return from how many states the right edits were replayed for the whole verdict."""
+        counts = sorted(row["pre_states"] for key, row in self.loop.items() if key.startswith("right"))
+        return f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+
+    @property
+    def untried(self) -> list[str]:
+        """Return what the verdicts on right edits left out, and why."""
+        right = [row for key, row in self.loop.items() if key.startswith("right")]
+        return list(dict.fromkeys(reason for row in right for reason in row["reasons"]))
+
+    @property
     def parses_once(self) -> str:
         """Return whether only the first recompile, or the first one after an edit, parses the headers."""
         if not self.extract["precompiled"]:
@@ -134,6 +162,14 @@ def sort_by_ratio(rows: list[Row], *, quick: bool) -> dict[str, list[str]]:
         f"at least {GOAL}": [name for name, ratio in ratios.items() if ratio >= GOAL],
         f"{LEAST} to {GOAL}": [name for name, ratio in ratios.items() if LEAST <= ratio < GOAL],
         f"less than {LEAST}": [name for name, ratio in ratios.items() if ratio < LEAST],
+    }
+
+
+def sort_by_unit_ratio(rows: list[Row], goal: float) -> dict[str, list[str]]:
+    """Name the kernels whose unit alone compiles this many times faster, and the others with their ratios."""
+    return {
+        "reached": [row.name for row in rows if row.unit_ratio() >= goal],
+        "missed": [f"{row.name} ({row.bound(row.unit_ratio())})" for row in rows if row.unit_ratio() < goal],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pages import Row, draw_builds, draw_loops, draw_projects, draw_ratios, render, size, sort_by_ratio
+from pages import Row, draw_builds, draw_loops, draw_projects, draw_ratios, render, size
 from plots import Bar, draw_bars
 
 HERE = Path(__file__).resolve().parent
@@ -21,12 +21,8 @@ def make_files(results: dict[str, Any]) -> dict[str, str]:
     """Return the text of each file of the page by its name."""
     rows = [Row(kernel) for kernel in results["kernels"].values()]
     layers = Layers(results["layers"])
-    reached = {
-        "With `kc-validate --quick`": sort_by_ratio(rows, quick=True),
-        "With the whole verdict": sort_by_ratio(rows, quick=False),
-    }
     return {
-        "README.md": render(results, rows, HERE, reached=reached, layers=layers, with_tests=with_tests),
+        "README.md": render(results, rows, HERE, layers=layers, with_tests=with_tests),
         "ratio.svg": draw_ratios(rows),
         "build.svg": draw_builds(rows, "llama.cpp"),
         "loop.svg": draw_loops(rows),
