@@ -93,10 +93,12 @@ def check_out(
             _require_all_captures(folder, before, record)
         _require_another_store(store, folder, held_out)
         lacking, kept = _compare(reproducer, folder, before, force=force)
-        _require_same_subject(folder, before, record, kept)
         written = before.get("files", {})
-        stale = [path for path in written if path not in record["files"]]
-        stale = [path for path in stale if hash_file(folder / path) == written[path]]
+        gone = {path: hash_file(folder / path) for path in written if path not in record["files"]}
+        stale = [path for path, found in gone.items() if found == written[path]]
+        if not force:
+            edited = [path for path, found in gone.items() if found not in (None, written[path])]
+            _require_same_subject(folder, before, record, (*kept, *edited))
         require_no_links(folder, [*(file.path for file in lacking), *stale, RECORD])
         if not before:
             # Written first: a checkout that is killed half way must be recognised as a project next time.
