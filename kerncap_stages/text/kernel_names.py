@@ -44,7 +44,8 @@ def _find_template_arguments(name: str) -> tuple[int, int] | None:
 
 def _drop_parameters(name: str) -> str:
     """Return ``f<int>`` for ``f<int>(float*, int)``; ``(anonymous namespace)::f`` stays as it is."""
-    plain = name.removesuffix(" const").removesuffix(" [clone .kd]")
+    head, is_constrained, _ = name.partition(") requires ")  # a template's constraint follows the parameters
+    plain = f"{head})" if is_constrained else name.removesuffix(" const").removesuffix(" [clone .kd]")
     if not plain.endswith(")"):
         return plain
     depth = 0

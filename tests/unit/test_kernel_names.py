@@ -13,6 +13,7 @@ ELEMENTWISE = (
     "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
 )
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, 8, false>(float*, float const*, int)"
+CONSTRAINED = "void add<float>(float*) requires ((sizeof (float))==(4))&&(std::floating_point<float>)"
 GEMM = "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x48x128_MI16x16x1_SN_LDSB1_AFC1_AFEM1_ASEM1"
 
 
@@ -28,6 +29,7 @@ GEMM = "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x48x128_MI16x16x1_SN_LD
         (SOFTMAX, 70, "(anonymous namespace)::softmax_warp_forward<float, 8, false>"),
         (SOFTMAX, 36, "softmax_warp_forward<float, … false>"),
         (SOFTMAX, 40, "softmax_warp_forward<float, 8, false>"),
+        (CONSTRAINED, 28, "add<float>"),
         (GEMM, 21, "Cijk_Ailk_…FEM1_ASEM1"),
     ],
 )
