@@ -179,7 +179,7 @@ def test_a_profile_counts_trials_apart(kc, program):
 def test_a_kernel_of_torch_compile(kc, program, tmp_path):
     done = captured(kc, "triton_", program(COMPILED), "--dispatch", 1)
     assert kc.show(done.digest)["kernel"]["triton"] is not None
-    assert kc.show(done.digest)["launch"]["triton"] is not None
+    assert kc.show(done.digest)["launch"]["triton"] is not None, done.err
     project = generated(kc, done.digest, tmp_path / "project")
     assert "Result: PASS" in judge(kc, project)
     edit(project / "kernel_variant.py", ("sin(", "sin(1.0 * "))
@@ -211,7 +211,7 @@ def test_templates_that_torch_only_tries_are_trials(kc, program):
     command = program(TEMPLATES)
     done = captured(kc, "triton_tem", command)
     assert "trial" not in done.err
-    assert kc.show(done.digest)["launch"]["triton"] is not None
+    assert kc.show(done.digest)["launch"]["triton"] is not None, done.err
     profile = kc.show(kc.ok("kc-profile", "--", *command).digest)
     rows = [each for each in profile["kernels"] if each["name"].startswith("triton_tem")]
     assert [each["calls"] for each in rows] == [3]
