@@ -48,6 +48,7 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
     Unless ``fresh``, a verdict on the same variant of another origin is published again, with this origin.
     """
     if not fresh and store.actions.get(request.key) is not None:
+        import_numpy()
         from kerncap_stages.validate.verdict import publish_with_origin
 
         if (known := publish_with_origin(store, request)) is not None:

@@ -40,12 +40,12 @@ def asked(monkeypatch):
     return calls
 
 
-def judge(store, *, size, code=b"code", perturb=True):
+def judge(store, *, size, code=b"code", perturb=True, fresh=True):
     settings = SimpleNamespace(perturb=perturb)
     keys = {"key": "0" * 64, "first_key": "1" * 64}
     where = {"backend": "cuda", "device_index": 0, "only_gpu": None}
     request = SimpleNamespace(code=code, settings=settings, size_bytes=size, **keys, **where)
-    engine.judge_now(store, request, fresh=True)
+    engine.judge_now(store, request, fresh=fresh)
 
 
 def test_processes_are_kept_for_small_captures(store, asked):
@@ -67,3 +67,12 @@ def test_of_the_largest_one_at_a_time_is_in_memory(store, asked):
 def test_nothing_is_kept_for_few_replays(store, asked, what):
     judge(store, size=1, **what)
     assert asked == [("start", 1)]
+
+
+def test_a_verdict_of_another_origin_imports_numpy_without_its_threads(store, asked, monkeypatch):
+    known = ("digest", None)
+    monkeypatch.setattr(engine, "import_numpy", lambda: asked.append("numpy"))
+    monkeypatch.setattr(verdict, "publish_with_origin", lambda *_: asked.append("published") or known)
+    monkeypatch.setattr(type(store.actions), "get", lambda *_: "2" * 64)
+    judge(store, size=1, fresh=False)
+    assert asked == ["numpy", "published"]
