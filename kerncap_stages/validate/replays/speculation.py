@@ -225,7 +225,8 @@ class Speculation:
         """
         if begun.ended is None or begun.ended.outcome is not ReplayOutcome.TIMED_OUT:
             return False
-        return self._neighbours == NO_NEIGHBOURS and self._pool.was_mostly_alone(begun.future)
+        others = self._neighbours.may_end(ReplayOutcome.TIMED_OUT)
+        return not others and self._pool.was_mostly_alone(begun.future)
 
     def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
         """As ``run``, but in a process that has run from the captured state before, if that is possible.

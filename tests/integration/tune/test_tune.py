@@ -112,7 +112,7 @@ grid = ["ceil_div(grid_x * block_x, BLOCK if BLOCK < 128 else 256)"]
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_keeps_what_was_judged_and_the_same_command_goes_on(stages, number):
     words = ("project", "--sampler", "grid", "--jobs", 1)
     process = subprocess.Popen(
