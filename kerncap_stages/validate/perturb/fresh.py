@@ -70,6 +70,9 @@ class Freshness(StrEnum):
     NEAR = "near"
     # Floats only: integers and elements of unknown type may be indices, sizes or flags.
     FLOATS = "floats"
+    # Floats only, where they are. An allocation may hold other numbers beside those that the kernel reads,
+    # and in their places these would leave nothing of its outputs.
+    IN_PLACE = "in_place"
 
 
 class Variety(StrEnum):
@@ -288,8 +291,9 @@ def _freshen_elements(
 ) -> Words:
     """Return fresh values for elements of one type, as many as ``values``."""
     if element_type in _FLOATS:
-        return _freshen_floats(permute(values, generator), element_type, freshness, generator)
-    if freshness is Freshness.FLOATS:
+        moved = values if freshness is Freshness.IN_PLACE else permute(values, generator)
+        return _freshen_floats(moved, element_type, freshness, generator)
+    if freshness in (Freshness.FLOATS, Freshness.IN_PLACE):
         return values
     if freshness is Freshness.NEAR:
         return values if element_type is not None else _change_lowest_bits(values, generator)

@@ -278,6 +278,7 @@ def replace_variables(
 def name_fresh_values(kinds: Set[Perturbation], variety: Variety) -> str:
     """Name the fresh values of a state for people. ``kinds``: those of its inputs."""
     values = "fresh values"
-    if kinds <= {Perturbation.FRESH_NEAR, Perturbation.FRESH_FLOATS}:
-        values = "near values" if Perturbation.FRESH_NEAR in kinds else "fresh floats"
+    near = {Perturbation.FRESH_NEAR, Perturbation.FRESH_IN_PLACE}
+    if kinds <= {*near, Perturbation.FRESH_FLOATS}:
+        values = "near values" if kinds & near else "fresh floats"
     return _NAMES[variety].format(values)

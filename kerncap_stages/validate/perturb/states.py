@@ -71,6 +71,7 @@ class Perturbation(StrEnum):
     FRESH_IN_DISTRIBUTION = "fresh_in_distribution"
     FRESH_NEAR = "fresh_near"
     FRESH_FLOATS = "fresh_floats"
+    FRESH_IN_PLACE = "fresh_in_place"
 
 
 EVERYWHERE = frozenset(
@@ -99,6 +100,7 @@ FRESH = {
     Perturbation.FRESH_IN_DISTRIBUTION: Freshness.IN_DISTRIBUTION,
     Perturbation.FRESH_NEAR: Freshness.NEAR,
     Perturbation.FRESH_FLOATS: Freshness.FLOATS,
+    Perturbation.FRESH_IN_PLACE: Freshness.IN_PLACE,
 }
 
 

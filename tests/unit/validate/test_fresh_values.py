@@ -27,6 +27,14 @@ def test_floats_change_their_place_and_by_an_eighth_at_most(element_type, freshn
     assert (made == fresh(values, element_type, freshness)).all()
 
 
+def test_the_mildest_values_stay_where_they_are():
+    values = np.random.default_rng(0).permutation(np.geomspace(1e-30, 1e30, 5000)).astype(np.float32)
+    made = fresh(values, "fp32", Freshness.IN_PLACE)
+    assert (np.abs(made / values - 1) < 0.13).all()
+    indices = np.arange(100, dtype=np.int32)
+    assert (fresh(indices, "int32", Freshness.IN_PLACE) == indices).all()
+
+
 def test_brain_floats_stay_in_distribution():
     values = (np.linspace(1, 100, 5000).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     made = fresh(values, "bf16", Freshness.IN_DISTRIBUTION)

@@ -258,3 +258,29 @@ def test_special_numbers_that_were_captured_are_compared(store):
     for seed in range(10):
         assert not Bench(store, overflow, overflow_to_infinity, before=start).judge(seed=seed).passed
         assert Bench(store, overflow, overflow, before=start).judge(seed=seed).passed
+
+
+ROW = 16  # elements that a kernel reads, of a memory with others
+
+
+def normalise(values):
+    with np.errstate(over="ignore"):
+        values[:ROW] /= np.sqrt(np.square(values[:ROW]).sum())
+
+
+def test_a_row_beside_much_larger_numbers_has_fresh_values(store):
+    start = np.full(COUNT, 1e30, np.float32) * np.linspace(1, 2, COUNT, dtype=np.float32)
+    start[:ROW] = np.linspace(1, 2, ROW)
+    known = start.copy()
+    normalise(known)
+
+    def know_row(values):
+        if (np.abs(values[:ROW] / start[:ROW] - 1) < 0.13).all():
+            values[:ROW] = known[:ROW]
+        else:
+            normalise(values)
+
+    right = Bench(store, normalise, normalise, before=start).judge(seed=3)
+    assert right.passed
+    assert right.seed == 3, right.reasons
+    assert not Bench(store, normalise, know_row, before=start).judge(seed=3).passed
