@@ -18,6 +18,7 @@ from kerncap_stages.validate.perturb.address_ranges import WORD_BYTES, find_kept
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
 from kerncap_stages.validate.perturb.moving import (
     change_lone_counts,
+    change_lowest_bits,
     choose_few,
     exchange_few,
     is_scalar,
@@ -296,7 +297,7 @@ def _freshen_elements(
     if freshness in (Freshness.FLOATS, Freshness.IN_PLACE):
         return values
     if freshness is Freshness.NEAR:
-        return values if element_type is not None else _change_lowest_bits(values, generator)
+        return values if element_type is not None else change_lowest_bits(values, generator)
     moved = permute_unknown(values, generator) if element_type is None else permute(values, generator)
     are_lone = element_type in INTEGER_TYPES and change_lone_counts(values, moved, generator)
     if freshness is Freshness.IN_DISTRIBUTION or are_lone:
@@ -314,14 +315,7 @@ def _freshen_elements(
     if element_type == _FLAGS:
         one_of = _ONE_FLAG_OF if moved.size > 1 else 1
         moved[generator.integers(0, one_of, moved.size, np.uint8) == 0] ^= word(1)
-    return moved if element_type is not None else _change_lowest_bits(moved, generator)
-
-
-def _change_lowest_bits(values: Words, generator: np.random.Generator) -> Words:
-    """Change the lowest bits of half of all bytes: floats of any type stay finite unless very large."""
-    bits = generator.integers(0, 1 << 32, values.size, np.uint32) & np.uint32(0x01010101)
-    changed: Words = values ^ bits
-    return changed
+    return moved if element_type is not None else change_lowest_bits(moved, generator)
 
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:

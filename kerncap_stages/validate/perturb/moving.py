@@ -173,3 +173,10 @@ def exchange_few(values: Words, made: Words, generator: np.random.Generator, *, 
     places = chosen[few:] if others else chosen[:few]
     changed[places] = values[np.roll(places, 1)]
     return changed
+
+
+def change_lowest_bits(values: Words, generator: np.random.Generator) -> Words:
+    """Change the lowest bits of half of all bytes: floats of any type stay finite unless very large."""
+    bits = generator.integers(0, 1 << 32, values.size, np.uint32) & np.uint32(0x01010101)
+    changed: Words = values ^ bits
+    return changed
