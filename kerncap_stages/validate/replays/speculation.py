@@ -68,9 +68,9 @@ class _Begun:
     postponed = False
 
     @property
-    def ended(self) -> Run | None:
-        """The run, if it has ended without an error."""
-        return None if not self.future.done() or self.future.exception() else self.future.result()
+    def found(self) -> Run | None:
+        """Wait for the run; None if it raised an error."""
+        return None if self.future.exception() is not None else self.future.result()
 
     def answer(self, alone_but_for: Neighbours | None = None) -> Run | None:  # noqa: ARG002 - it never was
         """Wait for the run; None if it has to be run again.
@@ -78,11 +78,10 @@ class _Begun:
         A variant that faulted or hung runs again: two runs at once may have been short of memory. So does the
         captured kernel if it hung, because its time limit was lower than it is now.
         """
-        if self.future.exception() is not None:
-            return None
-        run = self.future.result()
-        is_answer = run.completed or (self.variant is None and run.outcome is not ReplayOutcome.TIMED_OUT)
-        return run if is_answer else None
+        run = self.found
+        if run is None or run.completed:
+            return run
+        return run if self.variant is None and run.outcome is not ReplayOutcome.TIMED_OUT else None
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,9 @@ class _BegunInTurn:
     variant: Path | None
 
     @property
-    def ended(self) -> Run | None:
-        """The run, if its process has ended without an error, and had come to it."""
-        is_known = self.future.done() and not self.future.exception()
-        return self.future.result().runs.get(self.start.key) if is_known else None
+    def found(self) -> Run | None:
+        """Wait for the process; None if it raised an error, or did not come to this state."""
+        return None if self.future.exception() is not None else self.future.result().runs.get(self.start.key)
 
     @property
     def postponed(self) -> bool:
@@ -110,9 +108,7 @@ class _BegunInTurn:
         So it is if it did not complete, and something that ran at the same time may be the reason: another
         run that was begun, as for ``_Begun``, or neighbours. alone_but_for: None if another run was begun.
         """
-        if self.future.exception() is not None:
-            return None
-        run = self.future.result().runs.get(self.start.key)
+        run = self.found
         if run is None or run.completed:
             return run
         if self.variant is None:
@@ -214,19 +210,18 @@ class Speculation:
             return self._replayer.run(start, variant, repeats)
         was_alone = all(each.future is begun.future for each in self._begun.values())
         answer = begun.answer(self._neighbours if was_alone else None)
-        if answer is None and variant is not None and self._hung_by_itself(begun):
-            answer = begun.ended
-        return answer or self._replayer.run(start, variant, repeats)
+        return answer or self._find_hang(begun) or self._replayer.run(start, variant, repeats)
 
-    def _hung_by_itself(self, begun: _Begun | _BegunInTurn) -> bool:
-        """Whether a run timed out, and nothing else ran for half of that time.
+    def _find_hang(self, begun: _Begun | _BegunInTurn) -> Run | None:
+        """Return a variant's run that timed out, if nothing else ran for half of that time.
 
         Another run would take the whole limit again, which is minutes.
         """
-        if begun.ended is None or begun.ended.outcome is not ReplayOutcome.TIMED_OUT:
-            return False
-        others = self._neighbours.may_end(ReplayOutcome.TIMED_OUT)
-        return not others and self._pool.was_mostly_alone(begun.future)
+        run = begun.found
+        if begun.variant is None or run is None or run.outcome is not ReplayOutcome.TIMED_OUT:
+            return None
+        others = self._neighbours.may_end(run.outcome)
+        return run if not others and self._pool.was_mostly_alone(begun.future) else None
 
     def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
         """As ``run``, but in a process that has run from the captured state before, if that is possible.
