@@ -231,7 +231,7 @@ class Explorer:
             all_fresh = [fresh, *self.fresh.choose_others(fresh)]
             if known is None:
                 of_captured_kernel += all_fresh
-            if (in_turn or is_software) and again is not None and fresh.changes is not None:
+            if again is not None and fresh.changes is not None:
                 in_turn += all_fresh
         unreached = self._guess_unreached(fresh)
         if in_turn and unreached is not None and unreached.changes is not None:

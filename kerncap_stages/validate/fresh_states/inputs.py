@@ -120,8 +120,9 @@ class FreshInputs:
         tried = [region for region in regions if region.base_address in trials]
         groups = [[region] for region in tried] if len(tried) <= _MAX_TRIED_ALONE else [tried]
         for group in groups:
-            start = self._baselines.start_from(*(trials[region.base_address] for region in group))
-            run = self._baselines.run_once(start)
+            found, chosen = self._found[0], [trials[region.base_address] for region in group]
+            is_same = len(chosen) == len(found.start.trials)  # all are fresh, and nothing else is perturbed
+            run = found if is_same else self._baselines.run_once(self._baselines.start_from(*chosen))
             if not run.completed or not self._outputs.differ(run.outputs):
                 yield from group
 

@@ -27,7 +27,7 @@ from kerncap_stages.validate.perturb.moving import (
     permute_places,
     permute_unknown,
 )
-from kerncap_stages.validate.perturb.slabs import for_each_slab
+from kerncap_stages.validate.perturb.slabs import cut_into_slabs, do_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,8 +129,8 @@ class FreshValues:
     def make(self, variety: Variety) -> Bytes:
         """Return the region with fresh values: uint8[size_bytes]."""
         content = self.captured.copy()
-        for part in self._parts:
-            self._freshen(content, part, variety)
+        # An input may be fresh in many small parts, each of which is one slab.
+        do_all([slab for part in self._parts for slab in self._freshen(content, part, variety)])
         return content
 
     def _find_type(self, part: Span, *, guesses: bool) -> str | None:
@@ -144,8 +144,8 @@ class FreshValues:
             self._types[part, guesses] = kind
         return self._types[part, guesses]
 
-    def _freshen(self, content: Bytes, part: Span, variety: Variety) -> None:
-        """Replace the captured values of a part."""
+    def _freshen(self, content: Bytes, part: Span, variety: Variety) -> list[Callable[[], None]]:
+        """Return calls that replace the captured values of a part, slab by slab."""
         kept, freshness, seed = self._kept, self._freshness, self._seed
         changes_signs, is_any = variety in OTHER_SIGNS, freshness is Freshness.ANY
         guesses = is_any or (changes_signs and part.element_type is None)
@@ -187,7 +187,7 @@ class FreshValues:
                 made = _change_signs(values, made, kind, freshness, generator, variety)
             elements[free] = made
 
-        for_each_slab(freshen_slab, part.start, end, _SLAB * size)
+        return cut_into_slabs(freshen_slab, part.start, end, _SLAB * size)
 
 
 def _find_integers(element_type: str | None, content: Bytes) -> str | None:

@@ -102,6 +102,9 @@ class OutputJudge:
         self, region: Region, parts: Sequence[Span], pre: MemoryRef, post: MemoryRef
     ) -> str | None:
         """Return why a region tells little; None: a part tells enough, or none told more in the capture."""
+        parts = [part for part in parts if _is_written(region, part)]
+        if not parts:
+            return None
         window = Window(region.size_bytes, tuple(parts))
         before, after = self._read_before(region, window, pre), window.read(self._store, post)
         reasons = []
@@ -140,6 +143,11 @@ class OutputJudge:
                 for part, piece in zip(parts, pieces, strict=True)
             ]
         return self._captured[base]
+
+
+def _is_written(region: Region, part: Span) -> bool:
+    """Whether the captured dispatch wrote to a part: what it left as it was is no output."""
+    return any(at < part.end and part.start < at + size for at, size in region.written or ())
 
 
 def label_region(region: Region, parts: Sequence[Span]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -19,18 +20,34 @@ _COMPARED_BYTES = 1 << 16  # at a time
 
 
 def for_each_slab(work: Callable[[int, int], None], start: int, end: int, slab_bytes: int) -> None:
-    """Call ``work`` with the first and the last offset of each slab, in threads, in any order.
+    """Call ``work`` with the first and the last offset of each slab, in threads, in any order."""
+    do_all(cut_into_slabs(work, start, end, slab_bytes))
 
-    Threads help where ``work`` spends its time in numpy, which lets others run meanwhile.
+
+def cut_into_slabs(
+    work: Callable[[int, int], None], start: int, end: int, slab_bytes: int
+) -> list[Callable[[], None]]:
+    """Return a call of ``work`` for each slab, with its first and its last offset."""
+    return [partial(work, low, min(low + slab_bytes, end)) for low in range(start, end, slab_bytes)]
+
+
+def do_all(calls: Sequence[Callable[[], None]]) -> None:
+    """Make these calls in threads, in any order.
+
+    Threads help where the calls spend their time in numpy, which lets others run meanwhile.
     """
-    lows = range(start, end, slab_bytes)
-    threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(lows))
+    threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(calls))
     if threads <= 1:
-        for low in lows:
-            work(low, min(low + slab_bytes, end))
+        for call in calls:
+            call()
         return
+
+    def take_turns(first: int) -> None:
+        for call in calls[first::threads]:
+            call()
+
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, low, min(low + slab_bytes, end)) for low in lows]:
+        for done in [pool.submit(take_turns, first) for first in range(threads)]:
             done.result()
 
 

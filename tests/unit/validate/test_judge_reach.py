@@ -264,6 +264,29 @@ def test_parts_that_the_kernel_does_not_read_are_told(store, kind):
     assert any(each.startswith(told) for each in verdict.reasons), verdict.reasons
 
 
+def test_no_replay_is_made_twice_to_see_whether_parts_are_read(store):
+    """All fresh values are in one region, so the first state shows already what they change."""
+
+    def double_last(values):
+        values[-3:] *= 2
+
+    bench = Bench(store, double_last, double_last, before=np.arange(CHUNK_BYTES, dtype=np.float32))
+    written = {"written": ((4 * CHUNK_BYTES - 12, 12),), "written_size_bytes": 12}
+    region = bench.capture.regions[0].model_copy(update=written)
+    bench.capture = bench.capture.model_copy(update={"regions": (region,)})
+    starts, run = [], bench.run
+
+    def record(start, variant, repeats=None):
+        starts.extend([start.key] if variant is None and start.is_fresh else [])
+        return run(start, variant, repeats)
+
+    bench.run = record
+    verdict = bench.judge(seed=1, limits=Limits(fresh_bytes=2 * CHUNK_BYTES))
+    assert any("of that, 1.00 MiB have them" in each for each in verdict.reasons), verdict.reasons
+    assert starts
+    assert len(starts) == len(set(starts))
+
+
 def test_memory_that_is_changed_in_place_and_too_large_is_named(store):
     """The PASS is not full, so its remarks say why."""
     verdict = Bench(store, double, double).judge(seed=1, limits=Limits(fresh_bytes=4 * COUNT - 1))

@@ -10,6 +10,7 @@ import pytest
 from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replays.replayer import Run
 from kerncap_stages.validate.replays.speculation import NO_NEIGHBOURS, Neighbours, Speculation
 
@@ -32,6 +33,12 @@ def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store):
     assert bench.replayed.count(VARIANT) == 4
 
 
+def make_hardware(bench, *, software=False):
+    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
+    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
+    bench.capture = bench.capture.model_copy(update={"environment": environment})
+
+
 @pytest.mark.parametrize("software", [False, True])
 def test_the_first_edit_is_replayed_beside_the_captured_kernel(store, software):
     all_three = threading.Barrier(3)
@@ -43,9 +50,7 @@ def test_the_first_edit_is_replayed_beside_the_captured_kernel(store, software):
         values *= 2
 
     bench = Bench(store, double, together)
-    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
-    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
-    bench.capture = bench.capture.model_copy(update={"environment": environment})
+    make_hardware(bench, software=software)
     bench.kernels[False] = together
     judgement = bench.judge(variant_runs=1)
     assert judgement.passed
@@ -199,6 +204,17 @@ def test_fresh_values_come_in_the_process_of_the_first_run(store):
     # A perturbed one, and with fresh values: all elements, few, few others, other signs in two, zeros.
     assert len(states) == 7
     assert len(bench.in_turn[0]) == 14
+
+
+def test_on_hardware_they_come_there_without_a_perturbed_state_that_is_too_large(store, monkeypatch):
+    changes = Start.changes.fget
+    monkeypatch.setattr(Start, "changes", property(lambda start: changes(start) if start.is_fresh else None))
+    bench = InProcesses(store, double, lambda: double)
+    make_hardware(bench)
+    assert bench.judge(seed=1).passed
+    (states,) = bench.in_turn
+    assert len(set(states)) == 6
+    assert len(states) == 12
 
 
 @pytest.mark.parametrize("order", [None, 7])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.validate.arguments import CHUNK_BYTES, Span, Window, choose_window
 from kerncap_stages.validate.fresh_states import choose_inputs
+from kerncap_stages.validate.perturb.lost_numbers import OutputJudge
 
 SIZE = 40 * CHUNK_BYTES + 12
 SECOND = 17 * CHUNK_BYTES + 20  # where the second pointer leads, in the middle of an aligned element
@@ -97,3 +99,30 @@ def test_inputs_that_do_not_fit_share_a_quarter_of_the_limit(sizes, whole, in_pa
         each.base_address for each in regions
     )
     assert choice.fresh_bytes <= 64 * CHUNK_BYTES
+
+
+def test_what_the_dispatch_left_as_it_was_is_not_read_to_judge_outputs(store, monkeypatch):
+    content = np.arange(SIZE // 4, dtype=np.uint32)
+    states = []
+    for factor in (1, 3, 5):
+        content[:16] *= factor
+        with store.begin_transaction() as transaction:
+            states.append(MemoryRef.to(transaction.put_memory(content.view(np.uint8))))
+            transaction.publish_objects()
+    region = SimpleNamespace(
+        base_address=1, size_bytes=SIZE, pre=states[0], post=states[1], written=((0, 64),)
+    )
+    parts = (replace(PARTS[0], start=0, end=CHUNK_BYTES), replace(PARTS[0], start=SECOND, end=SIZE))
+    read, original = [], Window.read
+
+    def record(window, *where):
+        read.extend(window.parts)
+        return original(window, *where)
+
+    monkeypatch.setattr(Window, "read", record)
+    judge = OutputJudge(store, [(region, parts)])
+    assert judge.find_lost({1: states[0]}, {1: states[2]}) == {}
+    assert set(read) == {parts[0]}
+    unwritten = OutputJudge(store, [(region, parts[1:])])
+    assert unwritten.find_lost({1: states[0]}, {1: states[2]}) == {}
+    assert set(read) == {parts[0]}
