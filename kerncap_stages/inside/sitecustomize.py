@@ -13,6 +13,7 @@ _FOLDER = "KERNCAP_TRITON_RECORDS"  # the variable that names the folder of the 
 _WATCHED = (
     "triton.compiler.compiler",
     "triton.runtime.autotuner",
+    "torch._inductor.compile_worker.subproc_pool",
     "torch._inductor.runtime.benchmarking",
     "torch._inductor.runtime.triton_heuristics",
 )

@@ -217,6 +217,16 @@ def test_templates_that_torch_only_tries_are_trials(kc, program):
     assert [each["calls"] for each in rows] == [3]
 
 
+def test_a_template_that_a_worker_compiled_is_recorded_from_the_cache_too(kc, program, tmp_path):
+    """Workers of torch use another assembler than Triton does in the program."""
+    command = program(TEMPLATES)
+    subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=300)
+    done = captured(kc, "triton_tem", command)
+    assert kc.show(done.digest)["launch"]["triton"] is not None, done.err
+    project = generated(kc, done.digest, tmp_path / "project")
+    assert "Result: PASS" in judge(kc, project)
+
+
 def test_a_kernel_in_a_cuda_graph(kc, program, tmp_path):
     done = captured(kc, "scale", program(GRAPHED), "--dispatch", 2)
     capture = kc.show(done.digest)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import os
+import sys
 import weakref
+from importlib import import_module
+from threading import Lock
 from types import FunctionType
 from typing import Any
 
@@ -12,8 +17,13 @@ from . import launches
 from .configurations import record_named_configuration
 from .files import RECORD_SUFFIX, exists, report
 
-# Selected kernels of torch's cache that Triton has not made here.
-_unrecorded: weakref.WeakSet[Any] = weakref.WeakSet()
+PTXAS = (
+    "TRITON_PTXAS_PATH"  # the variable that names the assembler: torch's workers use that of torch's wheel
+)
+
+# Selected kernels of torch's cache that Triton has not made here, with the SHA-256 of each binary.
+_unrecorded: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_one_compiler = Lock()
 
 
 def watch(module: Any, is_whole: bool, is_brief: bool) -> None:
@@ -28,6 +38,25 @@ def watch(module: Any, is_whole: bool, is_brief: bool) -> None:
             _wrap_launchers(made, is_whole, is_brief)
     if is_whole:
         _compile_again_behind(module.CachingAutotuner)
+
+
+def follow_workers(module: Any) -> None:
+    """Let the processes in which torch compiles kernels record them, too: put us on their path.
+
+    module: torch._inductor.compile_worker.subproc_pool.
+    """
+    make = getattr(module, "python_subprocess_env", None)
+    if make is None:
+        return
+
+    @functools.wraps(make)
+    def make_environment(*args: Any, **kwargs: Any) -> Any:
+        made = make(*args, **kwargs)
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        made["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, made.get("PYTHONPATH")]))
+        return made
+
+    module.python_subprocess_env = make_environment
 
 
 def _wrap_launchers(made: Any, is_whole: bool, is_brief: bool) -> None:
@@ -50,7 +79,7 @@ def _wrap_launchers(made: Any, is_whole: bool, is_brief: bool) -> None:
         try:
             if is_whole and digest is not None and launches.is_selected(name):
                 if not exists(digest + RECORD_SUFFIX):
-                    _unrecorded.add(self)
+                    _unrecorded[self] = digest
                 return _watch_launches(launcher, name, digest, self.compile_meta)
         except Exception:
             report(f"the arguments of {_name(self)} cannot be recorded")
@@ -85,15 +114,46 @@ def _compile_again_behind(tuner: Any) -> None:
     def precompile_and_record(self: Any, *args: Any, **kwargs: Any) -> Any:
         done = precompile(self, *args, **kwargs)
         for result in getattr(self, "compile_results", None) or ():
-            if result in _unrecorded:
-                _unrecorded.discard(result)
+            digest = _unrecorded.pop(result, None)
+            if digest is not None:
                 try:
-                    self._reload_kernel()._precompile_config(result.config)
+                    _compile_again(self, result.config, digest)
                 except Exception:
                     report(f"the kernel {_name(result)} of torch.compile cannot be recorded")
         return done
 
     tuner.precompile = precompile_and_record
+
+
+def _compile_again(tuner: Any, config: Any, digest: str) -> None:
+    """Compile a kernel as this process does, or else as torch's workers do: either may have made it."""
+    tuner._reload_kernel()._precompile_config(config)
+    if not exists(digest + RECORD_SUFFIX):
+        with _like_a_worker():
+            tuner._reload_kernel()._precompile_config(config)
+    if not exists(digest + RECORD_SUFFIX):
+        raise RuntimeError("Triton makes other code of it now than torch's cache holds")
+
+
+@contextlib.contextmanager
+def _like_a_worker() -> Any:
+    """Let Triton use the assembler of torch's wheel for a moment, as torch's workers do."""
+    choose = getattr(
+        import_module("torch._inductor.runtime.compile_tasks"), "_set_triton_ptxas_path", lambda: None
+    )
+    nvidia = sys.modules.get("triton.backends.nvidia.compiler")
+    # Triton remembers the assembler's version, by which it finds kernels in its cache.
+    forget = getattr(getattr(nvidia, "get_ptxas_version", None), "cache_clear", lambda: None)
+    with _one_compiler:
+        before = os.environ.get(PTXAS)
+        try:
+            choose()
+            forget()
+            yield
+        finally:
+            if before is None:
+                os.environ.pop(PTXAS, None)
+            forget()
 
 
 def _watch_launches(launcher: Any, kernel: str, digest: str, meta: dict[str, Any]) -> Any:

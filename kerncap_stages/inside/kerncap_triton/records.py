@@ -51,6 +51,8 @@ def wrap(module: Any) -> None:
             if _is_whole:
                 _run_behind_constructor(module.Autotuner, _note_tuner)
             trials.mark(module.Autotuner, "_bench")
+        elif module.__name__ == "torch._inductor.compile_worker.subproc_pool":
+            inductor.follow_workers(module)
         elif module.__name__ == "torch._inductor.runtime.triton_heuristics":
             trials.mark(module.CachingAutotuner, "bench")
             inductor.watch(module, _is_whole, _is_brief)
@@ -126,7 +128,7 @@ def _record(kernel: Any) -> None:
             for option in sorted(metadata)
             if option not in _NO_OPTIONS and not option.isupper()
         ],
-        "environment": [[each, str(metadata[each])] for each in sorted(metadata) if each.isupper()],
+        "environment": _describe_environment(metadata),
         "specialization": _describe_specialization(names, source.attrs),
         "target": [str(target.backend), str(target.arch), int(target.warp_size)],
         "functions": [_describe_function(each, used[id(each)], reached) for each in reached],
@@ -139,6 +141,14 @@ def _record(kernel: Any) -> None:
         "python": sys.executable or "",
     }
     write(name, json.dumps(record).encode())
+
+
+def _describe_environment(metadata: dict[str, Any]) -> list[list[str]]:
+    """Describe the variables that change what Triton compiles: [name, value]."""
+    found = {each: str(metadata[each]) for each in metadata if each.isupper()}
+    if os.environ.get(inductor.PTXAS):
+        found[inductor.PTXAS] = os.environ[inductor.PTXAS]
+    return [[each, found[each]] for each in sorted(found)]
 
 
 def _read_warps(kernel: Any) -> int | None:
