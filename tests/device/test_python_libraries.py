@@ -12,16 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from silenced import silence
 
 PROGRAMS = Path(__file__).parent / "programs/python_libraries"
 STUDY = Path(__file__).parents[2] / "docs/case-studies/frameworks"
-sys.path[1:1] = [str(STUDY), str(STUDY.parent / "common")]
+sys.path[1:1] = [str(STUDY.parent / name) for name in ("frameworks", "frameworks-cuda", "common")]
 
-from edits import Edit  # noqa: E402 - after the path of what studies share
+from cuda_libraries import ATTENTION, FLASHINFER, MOST_KERNELS  # noqa: E402 - after the path of studies
 from framework_kernels import CUPY  # noqa: E402
+from silenced import silence  # noqa: E402
 
-MOST_KERNELS = 15  # of a training step, which has more than forty
 COMPILE_LIMIT_S = 600  # FlashInfer compiles a kernel when it is first called
 
 
@@ -74,11 +73,7 @@ def judge_edits(kc, project, variant, right, wrong):
         assert f"Result: {expected}" in said, said
 
 
-@pytest.mark.parametrize(
-    ("backend", "kernel"),
-    [("flash", "flash_fwd_kernel"), ("efficient", "fmha_cutlassF"), ("cudnn", "cudnn_generated"),
-     ("flash-backward", "flash_bwd_dq_dk_dv")],
-)  # fmt: skip
+@pytest.mark.parametrize(("backend", "kernel"), ATTENTION.items())
 def test_attention_of_pytorch(kc, tmp_path, backend, kernel):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     words = program("attention", backend)
@@ -113,51 +108,26 @@ def test_kernels_of_cupy(kc, tmp_path, monkeypatch, kernel):
     judge_edits(kc, project, project / "kernel_variant.cu", kernel.right, kernel.wrong)
 
 
-# The build's folder, the kernel, the file that is edited, a right edit and a wrong one.
-FLASHINFER = {
-    "rmsnorm": (
-        "norm", "RMSNormKernel", "norm.cuh",
-        Edit("multiply by one", "RMSNormKernel(", "sum_sq += float(input_vec[j])",
-             "sum_sq += 1.0f * float(input_vec[j])"),
-        Edit("another epsilon", "RMSNormKernel(", "/ float(d) + eps", "/ float(d) + 1.0f"),
-    ),
-    "silu": (
-        "silu_and_mul", "act_and_mul_kernel", "activation.cuh",
-        Edit("swap factors", "act_and_mul_kernel(", "Activation(x_vec[i]) * y_vec[i]",
-             "y_vec[i] * Activation(x_vec[i])"),
-        Edit("add", "act_and_mul_kernel(", "Activation(x_vec[i]) * y_vec[i]",
-             "Activation(x_vec[i]) + y_vec[i]"),
-    ),
-    "decode": (
-        "single_decode*", "SingleDecodeWithKVCacheKernel", "decode.cuh",
-        Edit("do not unroll", "void SingleDecodeWithKVCacheKernel(", "#pragma unroll 2", "#pragma unroll 1"),
-        Edit("store twice the output", "void SingleDecodeWithKVCacheKernel(", "/*scale=*/1.0f);",
-             "/*scale=*/1.0f) * 2;"),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("operator", FLASHINFER)
-def test_kernels_of_flashinfer(kc, of_run, tmp_path, monkeypatch, operator):
+@pytest.mark.parametrize("unit", FLASHINFER, ids=lambda unit: unit.kernel.key)
+def test_kernels_of_flashinfer(kc, of_run, tmp_path, monkeypatch, unit):
     if find_spec("flashinfer") is None:
         pytest.skip("FlashInfer is not installed")
     workspace = of_run / "flashinfer"
     monkeypatch.setitem(os.environ, "FLASHINFER_WORKSPACE_BASE", str(workspace))
     monkeypatch.setitem(os.environ, "FLASHINFER_USE_CUDA_NORM", "1")
-    build, kernel, header, right, wrong = FLASHINFER[operator]
-    words = program("flashinfer_kernels", operator)
+    kernel = unit.kernel
+    words = program("flashinfer_kernels", kernel.program.removeprefix("flashinfer-"))
     built = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, timeout=COMPILE_LIMIT_S
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    (ninja,) = workspace.rglob(f"cached_ops/{build}/build.ninja")
+    (ninja,) = workspace.rglob(f"cached_ops/{unit.build}/build.ninja")
     data = Path(find_spec("flashinfer").origin).parent / "data"
-    capture = captured(kc, find_kernel(kc, kernel, words), words)
+    capture = captured(kc, find_kernel(kc, kernel.pattern, words), words)
     located = kc.ok("kc-locate", capture, "--source-dir", data / "include", "--compile-commands", ninja)
     found = kc.show(located.digest)
     assert found["outcome"] == "found", found["explanation"]
-    assert found["definition"]["path"].endswith(header)
+    assert found["definition"]["path"].endswith(unit.header)
     project = tmp_path / "project"
     kc.ok("kc-generate", located.digest, "--output", project)
-    edited = project / "kernel_variant.cu"
-    judge_edits(kc, project, edited, right, wrong)
+    judge_edits(kc, project, project / kernel.file, kernel.right, kernel.wrong)

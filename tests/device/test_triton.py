@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from nvidia_gpu import TRITON_SAXPY
@@ -40,19 +41,7 @@ torch.cuda.synchronize()
 print("chosen", matmul.best_config.kwargs["SIZE"], matmul.best_config.num_warps)
 print("ok")
 """
-COMPILED = """
-import torch
-
-@torch.compile
-def mix(x, y):
-    return torch.relu(torch.sin(x) * y + 1.0).sum(dim=1)
-
-x, y = (torch.randn(1024, 4096, device="cuda") for _ in range(2))
-for step in range(3):
-    z = mix(x, y)
-torch.cuda.synchronize()
-print("ok", float(z[0]))
-"""
+COMPILED = (Path(__file__).parent / "programs/python_libraries/compiled.py").read_text()
 
 TEMPLATES = """
 import torch

@@ -11,7 +11,7 @@ import shutil
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(1, str(HERE.parent / "common"))
@@ -20,11 +20,9 @@ import missing  # noqa: E402 - after the path of what studies share
 from command import describe_machine, do_steps, make_parser, write_page  # noqa: E402
 from folder import describe_run  # noqa: E402
 from framework_kernels import CUPY, JAX  # noqa: E402
-from measuring import measure_capture, profile  # noqa: E402
+from judging import judge_kernel  # noqa: E402
+from measuring import profile  # noqa: E402
 from running import Study, run  # noqa: E402
-
-if TYPE_CHECKING:
-    from edits import Kernel
 
 WHEELS = {
     "cupy": ("cupy-rocm-7-0==14.2.0", "numpy==2.5.5"),
@@ -82,54 +80,6 @@ def prepare(study: Frameworks) -> dict[str, Any]:
             for each in group
         ],
     }  # fmt: skip
-
-
-def judge_kernel(study: Frameworks, kernel: Kernel) -> dict[str, Any]:
-    """Capture a kernel, locate it, make a project, and judge it unedited, edited right and wrong."""
-    log, store = study.log(kernel.key), study.folder / "store"
-    project, away = study.folder / "projects" / kernel.key, study.folder / "empty"
-    shutil.rmtree(project, ignore_errors=True)
-    away.mkdir(exist_ok=True)
-    own = {"KERNCAP_STORE": str(store)}
-    program = study.program(kernel.program)
-    captured = run("kc-capture", "--kernel", kernel.pattern, "--", *program, log=log, cwd=away, variables=own)
-    located = run("kc-locate", captured.out.strip(), log=log, cwd=away, variables=own)
-    generated = run("kc-generate", located.out.strip(), "-o", project, log=log, cwd=away, variables=own)
-    capture = study.manifest(captured.out.strip(), store)
-    source = study.manifest(located.out.strip(), store)
-    (edited,) = project.glob(f"{kernel.file}*" if "." not in kernel.file else kernel.file)
-    original = edited.read_text()
-    texts = {
-        "unedited": original,
-        "right": kernel.right.apply(original),
-        "wrong": kernel.wrong.apply(original),
-    }
-    target = "assemble" if kernel.file.endswith(".s") else "recompile"
-    verdicts = {}
-    for name, text in texts.items():
-        edited.write_text(text)
-        built = run("make", "-s", "-C", project, target, log=log, variables=own)
-        judged = run("kc-validate", "--json", project, log=log, variables=own, expect=(0, 1))
-        verdict = json.loads(judged.out)
-        verdicts[name] = {
-            "passed": verdict["passed"], "mode": verdict["mode"], "pre_states": verdict["pre_states"],
-            "reasons": verdict["reasons"], "build": built.cost, "validate": judged.cost,
-        }  # fmt: skip
-    edited.write_text(original)
-    return {
-        "kernel": capture["kernel"]["demangled_name"],
-        "outcome": source["outcome"],
-        "language": source["language"],
-        "same_instructions": (source["unedited"] or {}).get("same_instructions"),
-        "lines": len(original.splitlines()),
-        "sizes": measure_capture(capture),
-        "took": {"capture": captured.cost, "locate": located.cost, "generate": generated.cost},
-        "verdicts": verdicts,
-        "operator": kernel.operator,
-        "program": kernel.program,
-        "right": kernel.right.describe(),
-        "wrong": kernel.wrong.describe(),
-    }
 
 
 def try_operation(study: Frameworks, framework: str, name: str) -> dict[str, Any]:
