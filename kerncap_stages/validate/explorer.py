@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import MemoryKind
@@ -15,11 +14,11 @@ from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
 from kerncap_stages.validate.fresh_states import FreshInputs, InputChoice, choose_inputs
 from kerncap_stages.validate.lone import LoneStates
-from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
+from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach, split_at
 from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, Start, can_put_back
 from kerncap_stages.validate.perturb.states import EVERYWHERE, LIGHT_PAIRS, MAX_BYTES, Perturbation
 from kerncap_stages.validate.perturb.trials import Trials
-from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
+from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE, MAX_BYTES_KEPT
 from kerncap_stages.validate.variables import (
     cut_variable,
     find_input_variables,
@@ -108,7 +107,7 @@ class Explorer:
     @property
     def unreached(self) -> tuple[list[Region], list[Region]]:
         """Regions that no known pointer leads to: those within the limit, to be perturbed, and the rest."""
-        return _split_at(self.reach.unreached, self._limits.unreached_bytes)
+        return split_at(self.reach.unreached, self._limits.unreached_bytes)
 
     @cached_property
     def inputs(self) -> InputChoice:
@@ -203,6 +202,7 @@ class Explorer:
         is_software = self._capture.device.software
         in_turn: list[Start] = []
         of_captured_kernel: list[Start] = []
+        alone: list[Start] = []
         for region in self.reach.candidates[:MAX_REGIONS]:
             # Other trials are needed only if the captured kernel does not complete from this one.
             trial = next(self.trials.make(region), None)
@@ -223,7 +223,11 @@ class Explorer:
             if again is not None and start.changes is not None:
                 in_turn.append(start)
             elif kept is not None or not is_software:
-                self._replays.begin(start, variant, again)
+                alone.append(start)
+        if alone and not is_software and self._capture.size_bytes > MAX_BYTES_KEPT:
+            self._replays.expect()  # while values become fresh
+        for start in alone:
+            self._replays.begin(start, variant, again)
         has_fresh = self._seed is not None and bool(self.inputs.fresh)
         known = self.fresh.found if has_fresh else None
         fresh = known.start if known else (self.fresh.guess_start() if has_fresh else None)
@@ -336,13 +340,6 @@ class Explorer:
                 if found.completed:
                     return found.start.pre_states[base], found.outputs[base]
         return None
-
-
-def _split_at(regions: list[Region], limit_bytes: int) -> tuple[list[Region], list[Region]]:
-    """Return the first regions, as many as together are within the limit, and the rest."""
-    ends = accumulate(region.size_bytes for region in regions)
-    count = sum(end <= limit_bytes for end in ends)
-    return regions[:count], regions[count:]
 
 
 def is_everywhere(found: BaselineRun) -> bool:

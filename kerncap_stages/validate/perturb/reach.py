@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,3 +147,10 @@ def _read_kernarg_words(capture: Capture) -> npt.NDArray[np.uint64]:
     end = max((slot.offset_bytes + slot.size_bytes for slot in explicit), default=len(kernarg))
     words = [int.from_bytes(kernarg[at : at + 8], "little") for at in range(0, end - 7, 4)]
     return np.array(words, np.uint64)
+
+
+def split_at(regions: list[Region], limit_bytes: int) -> tuple[list[Region], list[Region]]:
+    """Return the first regions, as many as together are within the limit, and the rest."""
+    ends = accumulate(region.size_bytes for region in regions)
+    count = sum(end <= limit_bytes for end in ends)
+    return regions[:count], regions[count:]

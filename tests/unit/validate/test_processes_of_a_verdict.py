@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from made_up_replays import Bench, double
 
 from kerncap_stages.replay import kept
-from kerncap_stages.validate import engine, verdict
+from kerncap_stages.validate import engine, explorer, verdict
+from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE, MAX_BYTES_KEPT
 
 
@@ -76,3 +78,21 @@ def test_a_verdict_of_another_origin_imports_numpy_without_its_threads(store, as
     monkeypatch.setattr(type(store.actions), "get", lambda *_: "2" * 64)
     judge(store, size=1, fresh=False)
     assert asked == ["numpy", "published"]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_one_more_process_starts_for_a_later_verdict_on_large_memory(store, monkeypatch, is_large):
+    """Three run then at once: one from the perturbed state, the variant's others, the captured kernel's."""
+    changes = Start.changes.fget
+    monkeypatch.setattr(Start, "changes", property(lambda start: changes(start) if start.is_fresh else None))
+    bench = Bench(store, double, double)
+    device = bench.capture.environment.devices[0].model_copy(update={"software": False})
+    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
+    bench.capture = bench.capture.model_copy(update={"environment": environment})
+    assert bench.judge(seed=1).passed
+    bench.keep()
+    asked = []
+    bench.expect = lambda: asked.append(1)
+    monkeypatch.setattr(explorer, "MAX_BYTES_KEPT", bench.capture.size_bytes - is_large)
+    assert bench.judge(seed=2).passed
+    assert len(asked) == is_large
