@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TICK_S = 0.1
 _RESTORE = "restore"  # the replayer's phase before the first launch
 _STATE = "state"  # its phase when it runs from further states
+REPEAT_PHASE = "repeat"  # its phase when it runs again from the first one
 _LOOK_S = 0.002
 # How long a driver may take to release a killed process. A second is usual, ten if many processes use the
 # GPU. A driver that never does must not block a user who set a time limit or pressed Ctrl-C.
@@ -39,7 +40,7 @@ def run_replayer(
     environment: Mapping[str, str],
     timeout_s: float | None,
     *,
-    progress: tuple[Path, Report] | None,
+    progress: tuple[Path, Report | None] | None,
     setup_s: float = 0.0,
     states_s: float = 0.0,
 ) -> int | None:
@@ -62,7 +63,7 @@ def finish_replayer(
     relay: Relay,
     timeout_s: float | None,
     *,
-    progress: tuple[Path, Report] | None,
+    progress: tuple[Path, Report | None] | None,
     setup_s: float = 0.0,
     states_s: float = 0.0,
 ) -> int | None:
@@ -143,7 +144,7 @@ def require_gone(*processes: subprocess.Popen[bytes]) -> None:
 def watch(
     wait: Callable[[float | None], int],
     timeout_s: float | None,
-    progress: tuple[Path, Report] | None,
+    progress: tuple[Path, Report | None] | None,
     setup_s: float = 0.0,
     states_s: float = 0.0,
     process_id: int | None = None,
@@ -165,7 +166,7 @@ def watch(
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
             return wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
-        phase = None if progress is None else _report_progress(*progress)
+        phase = None if progress is None else read_phase(*progress)
         if timeout_s is not None and not is_set_up and phase not in (None, _RESTORE):
             is_set_up, limit = True, _Limit(timeout_s, process_id)
         if states_s and phase == _STATE:
@@ -220,11 +221,12 @@ def measure_waits_s(process_id: int | None) -> dict[str, float]:
     return waits_s
 
 
-def _report_progress(file: Path, report: Report) -> str | None:
-    """Report how far the replayer is, and return the phase; None if it has written nothing yet."""
+def read_phase(file: Path, report: Report | None = None) -> str | None:
+    """Return the phase that the replayer is in; None if it has written nothing yet. Report how far it is."""
     with contextlib.suppress(OSError, ValueError):
         phase, done, total = file.read_text(encoding="ascii").split()
-        report(phase, int(done), int(total))
+        if report is not None:
+            report(phase, int(done), int(total))
         return phase
     return None
 

@@ -105,6 +105,7 @@ class ReplayResult:
     explanation: str | None = None
     exit_code: int | None = None
     exit_signal: int | None = None
+    phase: str | None = None  # where it was at its time limit
     baseline_ns: tuple[int, ...] = ()
     variant_ns: tuple[int, ...] = ()
     # What each timed run left: 0 is the golden state, others are numbers of dumped states.
@@ -143,6 +144,22 @@ class ReplayResult:
     # With one of these two there are no times.
     wrong_runs: WrongRuns | None = None
     impossible: str | None = None
+
+    def find_guarded(self, state: int) -> GuardedRuns | None:
+        """Return the guarded runs from a state; None if there were none."""
+        return next((each for each in self.guarded if each.state == state), None)
+
+    def split_writes(self) -> tuple[frozenset[int] | None, list[frozenset[int] | None]]:
+        """Return what all runs from the first state wrote together, and what each run from a further one did.
+
+        None: not known, as for all if there is not one record for each run.
+        """
+        runs = 1 + self.repeats[0]
+        if len(self.writes) != runs + self.states:
+            return None, [None] * self.states
+        known = [each for each in self.writes[:runs] if each is not None]
+        first = frozenset[int]().union(*known) if len(known) == runs else None
+        return first, list(self.writes[runs:])
 
     def without_times(self, wrong: WrongRuns | None = None, impossible: str | None = None) -> ReplayResult:
         """Return this result for runs that were wrong, or whose times cannot be true.

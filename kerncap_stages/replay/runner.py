@@ -20,7 +20,7 @@ from kerncap_stages.replay import accesses
 from kerncap_stages.replay.cuda_code import explain_fault, link_baseline, link_variant
 from kerncap_stages.replay.one_gpu import VARIABLE, choose_only_gpu
 from kerncap_stages.replay.plan import PlanFiles, escape_path, write_plan
-from kerncap_stages.replay.process import name_signal, require_own_ending, run_replayer
+from kerncap_stages.replay.process import name_signal, read_phase, require_own_ending, run_replayer
 from kerncap_stages.replay.report import ReplayResult, interpret_report, read_report
 from kerncap_stages.replay.standby import REPLAYERS
 from kerncap_stages.replay.variant import explain_unfit, needs_host, prepare_variant, read_variant, uses_heap
@@ -284,10 +284,6 @@ def _make_arguments(request: ReplayRequest) -> list[str]:
     return words
 
 
-def _tell_nobody(_phase: str, _done: int, _total: int) -> None:
-    pass
-
-
 def _run(
     command: list[str],
     environment: dict[str, str],
@@ -298,7 +294,7 @@ def _run(
     command = [*command, "--report", str(report_file), "--parent", str(os.getpid())]
     progress = None
     if request.progress is not None or request.setup_s or request.states_s:
-        progress = (report_file.with_name("progress"), request.progress or _tell_nobody)
+        progress = (report_file.with_name("progress"), request.progress)
         command += ["--progress", str(progress[0])]
     has_variant = request.variant is not None
     standby = None
@@ -317,7 +313,9 @@ def _run(
         )
     if code is None:
         return ReplayResult(
-            ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
+            ReplayOutcome.TIMED_OUT,
+            explanation=f"the replay did not end within {request.timeout_s:g} s",
+            phase=None if progress is None else read_phase(progress[0]),
         )
     require_own_ending(code, report_file.parent)
     if code < 0:

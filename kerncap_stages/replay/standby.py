@@ -55,7 +55,7 @@ class Standby:
     def run(
         self,
         timeout_s: float | None,
-        progress: tuple[Path, Report] | None = None,
+        progress: tuple[Path, Report | None] | None = None,
         setup_s: float = 0.0,
         states_s: float = 0.0,
     ) -> int | None:

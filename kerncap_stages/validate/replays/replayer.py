@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.accesses import Watched
+from kerncap_stages.replay.process import REPEAT_PHASE
 from kerncap_stages.replay.report import GuardedRuns
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
@@ -200,6 +201,8 @@ class ProcessReplayer:
                 return failed
             elif variant is None:
                 states = count_whole(first.capture, folder, len(further))
+            elif result.phase == REPEAT_PHASE:
+                return [_fail_further(result)]
             else:
                 return None
             if not (is_whole or failed):
@@ -208,7 +211,7 @@ class ProcessReplayer:
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
             relocation = make_relocation(self._store, first.capture, variant, result)
-            writes = split_writes(result)[1] if not failed else [None] * states
+            writes = result.split_writes()[1] if not failed else [None] * states
             ran = zip(further[:states], folders, writes, strict=True)
             with publish_staged(self._store) as transaction:
                 runs = [_stage_run(transaction, folder, first.capture, result, relocation, repeats)]
@@ -217,7 +220,7 @@ class ProcessReplayer:
                 for number, (start, each, written) in enumerate(ran, start=1):
                     outputs = stage_outputs(transaction, start.capture, each, relocation)
                     run = Run(ReplayOutcome.COMPLETED, None, outputs, result.outside, writes=written)
-                    runs.append(replace(run, guard=_find_guarded(result, number)))
+                    runs.append(replace(run, guard=result.find_guarded(number)))
             return runs + failed
 
     def _choose_limit_s(self, start: Start) -> float:
@@ -286,16 +289,21 @@ class ProcessReplayer:
         """Store the outputs of a replay, and return what became of it."""
         missing = find_missing_state(start.capture, folder)
         if result.outcome is not ReplayOutcome.COMPLETED:
-            why = result.explanation
             if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
-                why = f"{why}: the first run ended, but a further one from the same state did not"
-            return Run(result.outcome, why, {})
+                return _fail_further(result)
+            return Run(result.outcome, result.explanation, {})
         if missing is not None:
             what = f"the replay gave no complete state of region {missing.base_address:#x}"
             return Run(ReplayOutcome.CRASHED, what, {})
         relocation = make_relocation(self._store, start.capture, variant, result)
         with publish_staged(self._store) as transaction:
             return _stage_run(transaction, folder, start.capture, result, relocation, repeats)
+
+
+def _fail_further(result: ReplayResult) -> Run:
+    """Return a run that ended, but a further one from the same state did not."""
+    why = f"{result.explanation}: the first run ended, but a further one from the same state did not"
+    return Run(result.outcome, why, {})
 
 
 def _stage_run(
@@ -319,8 +327,8 @@ def _stage_run(
         stage_differing(transaction, capture, outputs, folder, relocation),
         result.ran_once,
         result.unsettled,
-        split_writes(result)[0],
-        guard=(_find_guarded(result, 0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
+        result.split_writes()[0],
+        guard=(result.find_guarded(0) or GuardedRuns(0, 0, 0)) if wants_guard else None,
         without=result.without,
         was_kept=result.was_kept,
     )
@@ -331,20 +339,3 @@ def _choose_guarded(repeats: Repeats | None, further: Sequence[Start]) -> frozen
     if repeats is None or repeats.guard is None or not repeats.guard.fresh:
         return frozenset()
     return frozenset(number for number, start in enumerate(further) if start.is_fresh)
-
-
-def _find_guarded(result: ReplayResult, state: int) -> GuardedRuns | None:
-    return next((each for each in result.guarded if each.state == state), None)
-
-
-def split_writes(result: ReplayResult) -> tuple[frozenset[int] | None, list[frozenset[int] | None]]:
-    """Return what all runs from the first state wrote together, and what the run from each further one wrote.
-
-    None: not known, as for all if there is not one record for each run.
-    """
-    runs = 1 + result.repeats[0]
-    if len(result.writes) != runs + result.states:
-        return None, [None] * result.states
-    known = [each for each in result.writes[:runs] if each is not None]
-    first = frozenset[int]().union(*known) if len(known) == runs else None
-    return first, list(result.writes[runs:])

@@ -99,3 +99,20 @@ def test_only_a_fault_of_the_first_run_in_turn_is_known_to_be_one(replay, monkey
     one = Changed(bench, np.full(64, 1, np.float32))
     found = replayer.run_in_turn(Start(bench.store, bench.capture), [one, one], VARIANT)
     assert found is None if runs is None else [each.explanation for each in found] == ["a fault"]
+
+
+@pytest.mark.parametrize("phase", ["repeat", "state", None])
+def test_a_further_run_from_the_captured_state_that_hangs_is_known_to_be_one(replay, monkeypatch, phase):
+    bench = replay.bench
+    replayer = ProcessReplayer(bench.store, bench.capture, 60.0)
+    answer = ReplayResult(ReplayOutcome.TIMED_OUT, explanation="too long", phase=phase)
+    monkeypatch.setattr(replayer_module, "replay_capture", lambda *_: answer)
+    monkeypatch.setattr(replayer_module, "find_missing_state", lambda *_: None)
+    one = Changed(bench, np.full(64, 1, np.float32))
+    found = replayer.run_in_turn(Start(bench.store, bench.capture), [one, one], VARIANT)
+    if phase != "repeat":
+        assert found is None
+        return
+    (run,) = found
+    assert run.outcome is ReplayOutcome.TIMED_OUT
+    assert "too long: the first run ended, but a further one" in run.explanation

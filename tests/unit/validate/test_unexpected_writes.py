@@ -14,7 +14,7 @@ from kerncap_stages.validate.arguments import Pointer
 from kerncap_stages.validate.judgement import WRITES_ELSEWHERE, Judgement
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replays.baselines import Baselines
-from kerncap_stages.validate.replays.replayer import Run, split_writes
+from kerncap_stages.validate.replays.replayer import Run
 from kerncap_stages.validate.unexpected_writes import (
     NOT_RECORDED,
     NOTHING_TO_COMPARE_WITH,
@@ -119,9 +119,8 @@ def test_a_captured_kernel_whose_writes_are_not_known_proves_nothing(store, befo
 
 def written(repeats, states, *writes):
     runs = tuple(None if each is None else frozenset(each) for each in writes)
-    return split_writes(
-        ReplayResult(ReplayOutcome.COMPLETED, repeats=(repeats, 0), states=states, writes=runs)
-    )
+    result = ReplayResult(ReplayOutcome.COMPLETED, repeats=(repeats, 0), states=states, writes=runs)
+    return result.split_writes()
 
 
 def test_what_any_run_from_a_state_wrote_counts():
