@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.code.constant_addresses import has_same_code
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, DeviceError
 from kerncap_stages.locate.trials import compile_device_code, try_shortcuts
@@ -50,7 +51,10 @@ def compare_unedited(
     try:
         for shortcut in () if captured is None else try_shortcuts(command, wanted, edited):
             code, alone = shortcut.code, shortcut.one_kernel
-            if code is not None and captured == wanted.toolchain.read_kernel_code(code, wanted.symbol_alone):
+            if code is not None and (
+                captured == wanted.toolchain.read_kernel_code(code, wanted.symbol_alone)
+                or (alone and has_same_code(wanted.code_object, wanted.symbol, code, wanted.symbol_alone))
+            ):
                 unedited = Unedited(
                     same_instructions=True,
                     one_kernel=alone,

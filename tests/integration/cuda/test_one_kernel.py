@@ -11,6 +11,7 @@ import pytest
 from cuda_captures import nvcc, publish_cuda
 from cuda_projects import NEEDS_NVCC, make, project_of
 
+from kerncap_stages.code.constant_addresses import has_same_code
 from kerncap_stages.code.cubin import find_kernel_code, read_cubin
 from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.compilers.nvcc_script import name_as_alone
@@ -130,8 +131,22 @@ def test_flags_of_the_build_mean_the_same(store, app, flags):
     assert source.unedited.one_kernel, source.unedited
 
 
-def test_a_kernel_whose_instructions_depend_on_the_others_is_compiled_with_them(store, app, tmp_path):
-    # The places of what printf needs in a constant bank: other kernels' variables lie there, too.
+def test_addresses_may_be_at_other_places_of_a_constant_bank(store, app, tmp_path):
+    # What printf needs is there, beside what other kernels need.
+    digest, source, symbol = locate(store, made := app(), "_Z4saysPf")
+    assert source.unedited.one_kernel, source.unedited
+    project = project_of(store, digest, tmp_path / "project")
+    assert make(project, "recompile").returncode == 0
+    built = (project / "optimized.cubin").read_bytes()
+    assert len(read_cubin(built).kernels) == 1
+    assert find_kernel_code(built, symbol) != find_kernel_code(made[1], symbol)
+    assert has_same_code(built, symbol, made[1], symbol)
+
+
+def test_a_kernel_with_other_instructions_alone_is_compiled_with_the_others(
+    store, app, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("kerncap_stages.locate.unedited.has_same_code", lambda *_: False)
     digest, source, symbol = locate(store, made := app(), "_Z4saysPf")
     assert source.unedited.same_instructions
     assert not source.unedited.one_kernel
