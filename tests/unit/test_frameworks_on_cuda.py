@@ -70,7 +70,7 @@ def test_a_kernel_that_fails_is_recorded_and_the_study_goes_on(
     def fail(_profiled: dict[str, Any]) -> dict[str, Any]:
         made.log("first").parent.mkdir(exist_ok=True)
         made.log("first").write_text("".join(f"line {number}\n" for number in range(50)))
-        raise module.StepError("it ended with 4")
+        raise module.StepError(f"{made.folder}/a ended with 4")
 
     tasks = [
         module.Task("jax", "first", "jax", fail),
@@ -81,7 +81,7 @@ def test_a_kernel_that_fails_is_recorded_and_the_study_goes_on(
     kernels = module.run_study(made)["kernels"]
     lines = kernels["first"]["failed"].splitlines()
     assert len(lines) == module.ERROR_LINES
-    assert lines[-2:] == ["line 49", "it ended with 4"]
+    assert lines[-2:] == ["line 49", "FOLDER/a ended with 4"]
     assert kernels["second"]["found"] == [["k", 1, 1.0]]
     assert kernels["third"]["missing"] == ["cupy-cuda13x"]
     assert json.loads((module.HERE / "results.json").read_text())["kernels"] == kernels

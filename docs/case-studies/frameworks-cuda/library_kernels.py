@@ -84,7 +84,7 @@ def judge_code(
     sizes = measure_capture(capture)
     if not sizes["written_bytes"]:
         raise StepError("the captured dispatch wrote nothing, so that any variant would pass")
-    located = run("kc-locate", digest, "--source-dir", away, log=log, cwd=away, expect=(0, 1))
+    located = run("kc-locate", digest, "--source-dir", away, log=log, cwd=away, expect=range(7))
     source = study.manifest(located.out.strip(), study.store) if located.out.strip() else {}
     code = read_payload(study, capture["kernel"]["code_object"]["payload"])
     variants = {"same": folder / "same.cubin", "silent": folder / "silent.cubin"}
@@ -98,7 +98,7 @@ def judge_code(
         verdicts[name] = {**read_verdict(judged), "validate": judged.cost}
     return {
         "kernel": capture["kernel"]["demangled_name"],
-        "outcome": source.get("outcome", "none"),
+        "outcome": source.get("outcome", f"exit code {located.exit_code}"),
         "sizes": sizes,
         "took": {"capture": captured.cost, "locate": located.cost},
         "verdicts": verdicts,

@@ -115,7 +115,16 @@ def catch(study: Study, name: str, work: Callable[[], dict[str, Any]]) -> dict[s
             told = traceback.format_exc()
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         shown = [line[:300] for line in [*lines, *told.splitlines()]]
-        return {"failed": "\n".join(shown[-ERROR_LINES:])}
+        return {"failed": hide_folders("\n".join(shown[-ERROR_LINES:]), study.folder)}
+
+
+def hide_folders(text: str, folder: Path) -> str:
+    """Replace the folders of this machine in what the page shows."""
+    names = {folder: "FOLDER", TOP: "CHECKOUT", Path(sys.prefix): "PYTHON", Path.home(): "HOME"}
+    for path, name in names.items():
+        if len(path.parts) > 2:  # else it is part of other paths, such as /usr
+            text = text.replace(str(path), name)
+    return text
 
 
 def describe_packages() -> dict[str, Any]:

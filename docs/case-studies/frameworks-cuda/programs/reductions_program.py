@@ -45,7 +45,7 @@ def main() -> None:
     if "--build" in sys.argv[2:]:
         build(folder)
         return
-    torch.ops.load_library(folder / "reductions.so")
+    torch.ops.load_library(str(folder / "reductions.so"))
     torch.manual_seed(7)
     for _ in range(3):
         rows = torch.randn(64, 4096, device="cuda")
