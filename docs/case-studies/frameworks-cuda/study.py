@@ -183,7 +183,9 @@ def list_tasks(study: FrameworksOnCuda) -> list[Task]:
         tasks.append(
             Task("attention", name, name, partial(library_kernels.judge_code, study, name, name, pattern))
         )
-    tasks.append(Task("training", "training", "training", partial(library_kernels.judge_many, study)))
+    for unit in library_kernels.FLASHINFER:
+        work = partial(judge_flashinfer, study, unit)
+        tasks.append(Task("flashinfer", unit.kernel.key, unit.kernel.program, work))
     kernel, later = library_kernels.COMPILED, ("--dispatch", "1")
     work: Work = partial(library_kernels.judge_edits, study, kernel, choose=later)
     tasks.append(Task("compiled", kernel.key, kernel.program, work))
@@ -194,9 +196,7 @@ def list_tasks(study: FrameworksOnCuda) -> list[Task]:
     for pattern in library_kernels.XLA:
         work = partial(library_kernels.judge_code, study, f"jax-{pattern}", "jax", pattern)
         tasks.append(Task("jax", f"jax-{pattern}", "jax", work))
-    for unit in library_kernels.FLASHINFER:
-        work = partial(judge_flashinfer, study, unit)
-        tasks.append(Task("flashinfer", unit.kernel.key, unit.kernel.program, work))
+    tasks.append(Task("training", "training", "training", partial(library_kernels.judge_many, study)))
     return tasks
 
 
