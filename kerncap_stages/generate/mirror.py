@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _FOLDER = "deps"
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]+")
-_SEPARATE = ("-isystem", "-include")
+_SYSTEM = "-isystem"
+_SEPARATE = (_SYSTEM, "-include")
 _PASSED_ON = "-Xcompiler="
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
 
@@ -63,13 +64,22 @@ class Mirror:
         return cls(root, placed)
 
     def relocate(self, flags: Sequence[str]) -> list[str]:
-        """Replace folders in flags by those of the copy; folders that are not in the copy are left out."""
+        """Replace folders in flags by those of the copy; folders that are not in the copy are left out.
+
+        ``-isystem`` becomes ``-I`` behind all others, where it is searched as before. For GCC, a file in a
+        system folder lies where a link to it leads, if that path is shorter: ``kernel_variant.cu`` would then
+        not find the headers beside its original.
+        """
         made: list[str] = []
+        system: list[str] = []
         words = iter(flags)
         for word in words:
             if word in _SEPARATE:
                 place = self._find_place(next(words, ""))
-                made += [word, place] if place else []
+                if place and word == _SYSTEM:
+                    system.append(f"-I{place}")
+                else:
+                    made += [word, place] if place else []
             elif word.startswith("-I"):
                 place = self._find_place(word[2:])
                 made += [f"-I{place}"] if place else []
@@ -78,7 +88,7 @@ class Mirror:
                 made += [_PASSED_ON + ",".join(parts)] if parts else []
             else:
                 made.append(word)
-        return made
+        return made + system
 
     def make_way_up(self, original: str) -> str:
         """Return the ``../`` that lead from the folder of a placed file to the project's folder."""
@@ -93,16 +103,20 @@ class Mirror:
             return None
 
     def _relocate_passed_on(self, parts: Sequence[str]) -> Iterator[str]:
-        remaining = iter(parts)
+        remaining, system = iter(parts), []
         for part in remaining:
             if part in HOST_FOLDERS:
                 place = self._find_place(next(remaining, ""))
-                yield from (part, place) if place else ()
+                if place and part == _SYSTEM:
+                    system.append(f"-I{place}")
+                else:
+                    yield from (part, place) if place else ()
             elif part.startswith("-I"):
                 place = self._find_place(part[2:])
                 yield from (f"-I{place}",) if place else ()
             else:
                 yield part
+        yield from system
 
 
 def make_nvcc_response_text(flags: Sequence[str]) -> str:

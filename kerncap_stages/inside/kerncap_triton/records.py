@@ -36,6 +36,8 @@ _NO_OPTIONS = {
     *("shared", "tmem_size", "tensordesc_meta"),
     *("global_scratch_size", "global_scratch_align", "profile_scratch_size", "profile_scratch_align"),
 }
+# The variables that name the assembler, of which newer versions of Triton have two.
+_ASSEMBLERS = (inductor.PTXAS, "TRITON_PTXAS_BLACKWELL_PATH")
 _is_whole = os.environ.get(RECORD) in (WHOLE, BOTH)
 _is_brief = os.environ.get(RECORD) in (BRIEF, BOTH)
 _tuned: dict[int, weakref.ref[Any]] = {}  # by their ids, the jitted functions that an autotuner configures
@@ -146,8 +148,7 @@ def _record(kernel: Any) -> None:
 def _describe_environment(metadata: dict[str, Any]) -> list[list[str]]:
     """Describe the variables that change what Triton compiles: [name, value]."""
     found = {each: str(metadata[each]) for each in metadata if each.isupper()}
-    if os.environ.get(inductor.PTXAS):
-        found[inductor.PTXAS] = os.environ[inductor.PTXAS]
+    found |= {each: os.environ[each] for each in _ASSEMBLERS if os.environ.get(each)}
     return [[each, found[each]] for each in sorted(found)]
 
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from cuda_captures import nvcc, publish_cuda
-from cuda_projects import NEEDS_NVCC
+from cuda_projects import NEEDS_NVCC, make, project_of
 
 from kerncap_stages.code.cubin import find_kernel_code
 from kerncap_stages.compilers.cuda_tools import find_cuda_tool
@@ -226,3 +226,30 @@ def test_the_command_that_is_assumed_is_told(store, tmp_path, flag):
     _, source = run_locate(store, publish_cuda(store, code, "_Z1kPf"), Options((tmp_path,)))
     differs = ", which does not give the captured instructions" if flag != "-O3" else ""
     assert f"`nvcc -O3 {tmp_path}/k.cu` is assumed{differs};" in source.explanation
+
+
+def test_headers_beside_one_in_a_system_folder_are_found_from_the_project(store, tmp_path):
+    """GCC takes such a file to lie where a link leads, if that path is shorter."""
+    tree, long = tmp_path / "tree", "long" * 50
+    library = tree / "include" / long / "library"
+    library.mkdir(parents=True)
+    (library / "twice.cuh").write_text(
+        "#pragma once\n__device__ inline float twice(float x) { return 2 * x; }\n"
+    )
+    (library / "kernels.cuh").write_text(
+        '#include "twice.cuh"\n'
+        "template <typename T> __global__ void scale(T* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }\n"
+    )
+    unit = f"#include <{long}/library/kernels.cuh>\ntemplate __global__ void scale<float>(float*);\n"
+    (tree / "k.cu").write_text(unit)
+    flags = ("-O3", "-isystem", str(tree / "include"))
+    entry = {"directory": str(tree), "file": "k.cu", "arguments": ["nvcc", *flags, "-c", "k.cu"]}
+    (tree / "compile_commands.json").write_text(json.dumps([entry]))
+    capture = publish_cuda(store, nvcc(tree / "k.cu", tree / "k.cubin", *flags), "_Z5scaleIfEvPT_")
+    located, source = run_locate(store, capture, Options((tree,)))
+    assert source.definition.path == str(library / "kernels.cuh")
+    project = project_of(store, located, tmp_path / "p")
+    variant = project / "kernel_variant.cu"
+    variant.write_text(variant.read_text().replace("= twice(", "= 1 + twice("))
+    done = make(project, "recompile")
+    assert done.returncode == 0, done.stderr

@@ -57,12 +57,23 @@ def instructions(cubin: bytes) -> bytes:
 
 
 @pytest.fixture
-def compiled(triton, tmp_path):
+def assembler(triton, tmp_path):
+    """An assembler of the program's own, as torch's workers have one. It notes what it is asked."""
+    script = tmp_path / "ptxas"
+    ours = triton / "triton/backends/nvidia/bin/ptxas"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {script}.asked\nexec {ours} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.fixture
+def compiled(triton, tmp_path, assembler):
     """The capture of a kernel, as far as its project needs it, its cubin and the variables to compile it."""
     records = TritonRecords(tmp_path / "records")
     variables = {**os.environ, **make_environment(triton, tmp_path / "cache")}
     cubin = tmp_path / "original.cubin"
-    recorded = variables | records.make_environment(variables, [])
+    assemblers = dict.fromkeys(("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"), str(assembler))
+    recorded = variables | records.make_environment(variables, []) | assemblers
     script = tmp_path / "program.py"
     script.write_text(COMPILE)
     subprocess.run([sys.executable, script, cubin], check=True, env=recorded)
@@ -88,7 +99,7 @@ def test_the_ptx_is_recorded(compiled):
     assert triton.ptx is not None
 
 
-def test_a_project_compiles_the_same_instructions(compiled, tmp_path):
+def test_a_project_compiles_the_same_instructions(compiled, tmp_path, assembler):
     capture, code, variables = compiled
     project = make_triton_project(capture)
     assert project is not None
@@ -98,7 +109,10 @@ def test_a_project_compiles_the_same_instructions(compiled, tmp_path):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    asked = assembler.with_name("ptxas.asked")
+    asked.unlink()
     subprocess.run([sys.executable, folder / "reproducer.py"], check=True, env=variables)
+    assert "--gpu-name=sm_90a" in asked.read_text()
     assert instructions((folder / "candidate.cubin").read_bytes()) == instructions(code)
     shape = json.loads((folder / "candidate.shape.json").read_text())
     assert shape["block_work_items"] == [256, 1, 1]
