@@ -21,8 +21,9 @@ def test_include_folders_become_those_of_the_copy_and_others_go():
     flags += ["-include", "/home/me/app/src/main.cu", "-include", "vector", "-DA=/home/me", "-O3"]
     flags += ["-Xcompiler=-iquote,/home/me/app/src,-Wall,-I/opt/y", "-Xcompiler=-I/opt/z"]
     assert Mirror.place(FILES, flags).relocate(flags) == [
-        *("-Ideps/lib/include", "-isystem", "deps/app", "-include", "deps/app/src/main.cu"),
+        *("-Ideps/lib/include", "-include", "deps/app/src/main.cu"),
         *("-include", "vector", "-DA=/home/me", "-O3", "-Xcompiler=-iquote,deps/app/src,-Wall"),
+        "-Ideps/app",  # searched behind all others, as a system folder is
     ]
 
 
