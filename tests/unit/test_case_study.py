@@ -14,7 +14,7 @@ import pytest
 STUDIES = Path(__file__).resolve().parents[2] / "docs/case-studies"
 
 
-@pytest.fixture(params=["llama", "composable-kernel", "llama-cuda", "frameworks"])
+@pytest.fixture(params=["llama", "composable-kernel", "llama-cuda", "frameworks", "frameworks-cuda"])
 def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a study's folder, and the module that writes its page. It is in no package."""
     folder = STUDIES / request.param

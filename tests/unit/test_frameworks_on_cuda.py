@@ -209,6 +209,7 @@ def make_results() -> dict[str, Any]:
         "packages": {"versions": {"python": "3.12.3", "torch": "2.11.0", "cupy-cuda13x": None}, "step": STEP},
         "build": {"built": [], "wall_s": 60.0, "step": STEP},
         "profiles": {"reductions": profile, "jax": {"failed": "no jax device", "step": STEP}},
+        "remarks": ["it was mended"],
         "kernels": {
             "reduce_kernel": {"group": "reductions", **edited, **reduction},
             "attention-flash": {"group": "attention", **coded},

@@ -52,7 +52,7 @@ NEEDS = {
 PACKAGES = (
     "torch", "triton", "cupy-cuda13x", "jax", "jax-cuda13-plugin", "flashinfer-python", "numpy", "ninja",
 )  # fmt: skip
-ERROR_LINES = 20
+ERROR_LINES = 12
 
 
 class FrameworksOnCuda(Study):
@@ -120,8 +120,9 @@ def catch(study: Study, name: str, work: Callable[[], dict[str, Any]]) -> dict[s
 
 def hide_folders(text: str, folder: Path) -> str:
     """Replace the folders of this machine in what the page shows."""
-    names = {folder: "FOLDER", TOP: "CHECKOUT", Path(sys.prefix): "PYTHON", Path.home(): "HOME"}
-    for path, name in names.items():
+    names = {folder: "FOLDER", TOP: "CHECKOUT"}
+    names |= dict.fromkeys(map(Path, filter(None, sys.path)), "PACKAGES")
+    for path, name in {**names, Path(sys.prefix): "PYTHON", Path.home(): "HOME"}.items():
         if len(path.parts) > 2:  # else it is part of other paths, such as /usr
             text = text.replace(str(path), name)
     return text
@@ -226,6 +227,7 @@ def run_study(study: FrameworksOnCuda) -> dict[str, Any]:
         "build": study.attempt("build", partial(build, study)),
         "profiles": {},
         "kernels": {},
+        "remarks": [],  # for people to add: what the script cannot say
     }
     profiles = results["profiles"]
     for task in list_tasks(study):
