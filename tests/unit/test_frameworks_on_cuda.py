@@ -240,6 +240,7 @@ def test_the_page_names_what_failed_and_what_is_missing(modules: Any) -> None:
     text = modules("page").make_files(make_results())["README.md"]
     assert "**These failed:** profile of jax, jax-softmax." in text
     assert "- cupy-exp: `cupy-cuda13x`" in text
+    assert "it was mended\n" in text
     assert "line 1\nit ended with 4\n```" in text
 
 

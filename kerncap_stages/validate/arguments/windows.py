@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.digest import MemoryRef
+from kerncap_stages.machine.cores import do_all
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
@@ -104,7 +106,14 @@ class Window:
         if self.is_whole:
             return store.read_memory(memory.digest)
         chunks = read_chunk_list(store, memory)
-        return np.concatenate([read_chunk(store, chunks, index) for index in self._chunks])
+        ends = [*accumulate(map(chunks.measure, self._chunks), initial=0)]
+        content = np.empty(ends[-1], np.uint8)
+
+        def fill(place: int) -> None:
+            content[ends[place] : ends[place + 1]] = read_chunk(store, chunks, self._chunks[place])
+
+        do_all([partial(fill, place) for place in range(len(self._chunks))])
+        return content
 
     def put(self, store: Store, transaction: Transaction, memory: MemoryRef, content: Bytes) -> MemoryRef:
         """Stage the memory with other contents of the chunks. ``content``: as ``read`` returns it."""
@@ -112,11 +121,14 @@ class Window:
             return MemoryRef.to(transaction.put_memory(content))
         chunks, own, done = read_chunk_list(store, memory), set(self._chunks), 0
         writer = transaction.open_memory_writer(chunks.size_bytes)
+        started = []  # pieces that all cores hash
         for index, digest in enumerate(chunks.digests):
             size_bytes = chunks.measure(index)
             if index in own:
-                writer.append(content[done : done + size_bytes])
+                started.append(writer.start(content[done : done + size_bytes]))
                 done += size_bytes
             else:
                 writer.append_same(size_bytes, [digest])
+        for piece in started:
+            piece.finish()
         return MemoryRef.to(writer.finish())

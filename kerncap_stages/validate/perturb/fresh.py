@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.machine.cores import do_all
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.perturb.address_ranges import WORD_BYTES, find_kept_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
@@ -27,7 +28,7 @@ from kerncap_stages.validate.perturb.moving import (
     permute_places,
     permute_unknown,
 )
-from kerncap_stages.validate.perturb.slabs import cut_into_slabs, do_all
+from kerncap_stages.validate.perturb.slabs import cut_into_slabs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.machine.cores import do_all
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-# Each works on arrays of a slab's size: more would need much memory, and be no faster.
-_MOST_THREADS = 8
 _COMPARED_BYTES = 1 << 16  # at a time
 
 
@@ -29,26 +27,6 @@ def cut_into_slabs(
 ) -> list[Callable[[], None]]:
     """Return a call of ``work`` for each slab, with its first and its last offset."""
     return [partial(work, low, min(low + slab_bytes, end)) for low in range(start, end, slab_bytes)]
-
-
-def do_all(calls: Sequence[Callable[[], None]]) -> None:
-    """Make these calls in threads, in any order.
-
-    Threads help where the calls spend their time in numpy, which lets others run meanwhile.
-    """
-    threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(calls))
-    if threads <= 1:
-        for call in calls:
-            call()
-        return
-
-    def take_turns(first: int) -> None:
-        for call in calls[first::threads]:
-            call()
-
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(take_turns, first) for first in range(threads)]:
-            done.result()
 
 
 def are_same(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> bool:
