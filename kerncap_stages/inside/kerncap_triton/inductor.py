@@ -17,9 +17,8 @@ from . import launches
 from .configurations import record_named_configuration
 from .files import RECORD_SUFFIX, exists, report
 
-PTXAS = (
-    "TRITON_PTXAS_PATH"  # the variable that names the assembler: torch's workers use that of torch's wheel
-)
+# The variable that names the assembler. Torch's workers use that of torch's wheel.
+PTXAS = "TRITON_PTXAS_PATH"
 
 # Selected kernels of torch's cache that Triton has not made here, with the SHA-256 of each binary.
 _unrecorded: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -52,8 +51,11 @@ def follow_workers(module: Any) -> None:
     @functools.wraps(make)
     def make_environment(*args: Any, **kwargs: Any) -> Any:
         made = make(*args, **kwargs)
-        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        made["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, made.get("PYTHONPATH")]))
+        try:
+            ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+            made["PYTHONPATH"] = os.pathsep.join(filter(None, [ours, made.get("PYTHONPATH")]))
+        except Exception:
+            report("what torch's workers compile is not recorded")
         return made
 
     module.python_subprocess_env = make_environment
