@@ -88,4 +88,5 @@ def rebuild(kernel: Kernel, project: Path, text: str, log: Path, make: Sequence[
 def read_verdict(judged: Done) -> dict[str, Any]:
     """Return what the page says of a verdict."""
     verdict = json.loads(judged.out)
-    return {name: verdict[name] for name in ("passed", "mode", "pre_states", "reasons")}
+    found = {name: verdict[name] for name in ("passed", "mode", "pre_states", "reasons")}
+    return {**found, "code": (verdict["variant"] or {}).get("payload")}

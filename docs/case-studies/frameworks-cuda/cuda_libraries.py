@@ -39,8 +39,9 @@ FLASHINFER = (
             program="flashinfer-rmsnorm",
             operator="norm.rmsnorm",
             right=Edit(
-                "multiply by one", "RMSNormKernel(", "sum_sq += float(input_vec[j])",
-                "sum_sq += 1.0f * float(input_vec[j])",
+                "do not unroll the loop over a vector", "RMSNormKernel(",
+                "#pragma unroll\n    for (uint32_t j = 0; j < VEC_SIZE; j++) {\n      sum_sq",
+                "#pragma unroll 1\n    for (uint32_t j = 0; j < VEC_SIZE; j++) {\n      sum_sq",
             ),
             wrong=Edit("another epsilon", "RMSNormKernel(", "/ float(d) + eps", "/ float(d) + 1.0f"),
         ),
@@ -55,8 +56,8 @@ FLASHINFER = (
             program="flashinfer-silu",
             operator="silu_and_mul",
             right=Edit(
-                "swap factors", "act_and_mul_kernel(", "Activation(x_vec[i]) * y_vec[i]",
-                "y_vec[i] * Activation(x_vec[i])",
+                "unroll the loop over vectors by a factor of 2", "act_and_mul_kernel(",
+                "#pragma unroll 1\n  for (uint32_t idx", "#pragma unroll 2\n  for (uint32_t idx",
             ),
             wrong=Edit(
                 "add instead of multiplying", "act_and_mul_kernel(", "Activation(x_vec[i]) * y_vec[i]",

@@ -6,6 +6,12 @@ from edits import Edit, Kernel
 
 FILE = "kernel_variant"  # the project's file; its ending is the compiler's
 
+# Of the loop that CuPy puts around each element-wise expression.
+UNROLL = Edit(
+    "unroll the loop over elements by a factor of 2", after="__global__", old="#pragma unroll 1",
+    new="#pragma unroll 2",
+)  # fmt: skip
+
 CUPY = (
     Kernel(
         key="softmax_rows",
@@ -14,8 +20,9 @@ CUPY = (
         program="cupy",
         operator="RawKernel",
         right=Edit(
-            "multiply by one", after="y[blockIdx.x", old="expf(row[i] - most) / partial[0]",
-            new="(1.0f * expf(row[i] - most)) / partial[0]",
+            "unroll the last loop by a factor of 2", after="float total",
+            old="for (int i = threadIdx.x; i < width; i += blockDim.x) {",
+            new="#pragma unroll 2\n    for (int i = threadIdx.x; i < width; i += blockDim.x) {",
         ),
         wrong=Edit(
             "leave out half of each sum", after="float total",
@@ -30,8 +37,8 @@ CUPY = (
         program="cupy",
         operator="RawModule, a template",
         right=Edit(
-            "write the bound of the loop otherwise", after="T total", old="i <= at + RADIUS",
-            new="i < at + RADIUS + 1",
+            "do not unroll the loop", after="T total", old="for (int i = at - RADIUS",
+            new="#pragma unroll 1\n    for (int i = at - RADIUS",
         ),
         wrong=Edit(
             "leave out the last element of the window", after="T total", old="i <= at + RADIUS",
@@ -44,7 +51,7 @@ CUPY = (
         file=FILE,
         program="cupy",
         operator="cupy.exp, an element-wise kernel",
-        right=Edit("multiply by one", after="out0_type out0;", old="exp(in0)", new="exp(1.0f * in0)"),
+        right=UNROLL,
         wrong=Edit("add one", after="out0_type out0;", old="exp(in0)", new="exp(in0) + 1"),
     ),
     Kernel(
@@ -53,7 +60,11 @@ CUPY = (
         file=FILE,
         program="cupy",
         operator="sum(axis=1), a reduction",
-        right=Edit("swap the addends", after="#define REDUCE", old="(a + b)", new="(b + a)"),
+        right=Edit(
+            "unroll the loop over a thread's elements by a factor of 2", after="#define REDUCE",
+            old="for (ptrdiff_t _j = _i + _j_offset;",
+            new="#pragma unroll 2\n    for (ptrdiff_t _j = _i + _j_offset;",
+        ),
         wrong=Edit("subtract", after="#define REDUCE", old="(a + b)", new="(a - b)"),
     ),
     Kernel(
@@ -62,7 +73,7 @@ CUPY = (
         file=FILE,
         program="cupy",
         operator="cupy.fuse",
-        right=Edit("swap the factors", after="cupy_multiply", old="in0 * in1", new="in1 * in0"),
+        right=UNROLL,
         wrong=Edit("subtract", after="cupy_add", old="in0 + in1", new="in0 - in1"),
     ),
 )  # fmt: skip
