@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL = 2, 4, 8, 9
 STT_OBJECT, STT_FUNC, STT_SECTION = 1, 2, 3
+STT_CUDA_OBJECT = 13  # NVIDIA's: a variable in a cubin that is to be linked
 STO_ENTRY = 0x10  # NVIDIA's: a function that can be launched
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
