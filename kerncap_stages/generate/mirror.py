@@ -66,12 +66,13 @@ class Mirror:
     def relocate(self, flags: Sequence[str]) -> list[str]:
         """Replace folders in flags by those of the copy; folders that are not in the copy are left out.
 
-        ``-isystem`` becomes ``-I`` behind all others, where it is searched as before. For GCC, a file in a
-        system folder lies where a link to it leads, if that path is shorter: ``kernel_variant.cu`` would then
-        not find the headers beside its original.
+        ``-isystem`` becomes ``-I`` behind all others, where it is searched as before; GCC ignores an earlier
+        ``-I`` of the same folder. For GCC, a file in a system folder lies where a link to it leads, if that
+        path is shorter: ``kernel_variant.cu`` would then not find the headers beside its original.
         """
         made: list[str] = []
         system: list[str] = []
+        passed_on: list[str] = []  # nvcc puts what it passes on before all folders of its own
         words = iter(flags)
         for word in words:
             if word in _SEPARATE:
@@ -84,11 +85,13 @@ class Mirror:
                 place = self._find_place(word[2:])
                 made += [f"-I{place}"] if place else []
             elif word.startswith(_PASSED_ON):
-                parts = list(self._relocate_passed_on(word.removeprefix(_PASSED_ON).split(",")))
+                parts, folders = self._relocate_passed_on(word.removeprefix(_PASSED_ON).split(","))
+                passed_on += folders
                 made += [_PASSED_ON + ",".join(parts)] if parts else []
             else:
                 made.append(word)
-        return made + system
+        last = list(dict.fromkeys([*passed_on, *system]))
+        return [word for word in made if word not in last] + last
 
     def make_way_up(self, original: str) -> str:
         """Return the ``../`` that lead from the folder of a placed file to the project's folder."""
@@ -102,21 +105,24 @@ class Mirror:
         except ValueError:
             return None
 
-    def _relocate_passed_on(self, parts: Sequence[str]) -> Iterator[str]:
-        remaining, system = iter(parts), []
+    def _relocate_passed_on(self, parts: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the words for the host's compiler, and the flags for its system folders."""
+        remaining = iter(parts)
+        made: list[str] = []
+        system: list[str] = []
         for part in remaining:
             if part in HOST_FOLDERS:
                 place = self._find_place(next(remaining, ""))
                 if place and part == _SYSTEM:
                     system.append(f"-I{place}")
                 else:
-                    yield from (part, place) if place else ()
+                    made += (part, place) if place else ()
             elif part.startswith("-I"):
                 place = self._find_place(part[2:])
-                yield from (f"-I{place}",) if place else ()
+                made += (f"-I{place}",) if place else ()
             else:
-                yield part
-        yield from system
+                made.append(part)
+        return made, system
 
 
 def make_nvcc_response_text(flags: Sequence[str]) -> str:

@@ -27,6 +27,23 @@ def test_include_folders_become_those_of_the_copy_and_others_go():
     ]
 
 
+def test_system_folders_are_searched_last_as_gcc_does():
+    # nvcc puts words of -Xcompiler before its own folders; GCC ignores -I of a system folder.
+    flags = ["-Xcompiler=-isystem,/home/me/app,-Wall", "-I/home/me/lib", "-isystem", "/home/me/lib/include"]
+    flags += ["-Xcompiler=-isystem,/home/me/app/src", "-I/home/me/app", "-isystem", "/home/me/app"]
+    assert Mirror.place(FILES, flags).relocate(flags) == [
+        *("-Xcompiler=-Wall", "-Ideps/lib", "-Ideps/app", "-Ideps/app/src", "-Ideps/lib/include"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["-isystem"], ["-isystem", "/opt/x"], ["-Xcompiler=-isystem"], ["-Xcompiler=-isystem,/x"], ["-include"]],
+)
+def test_system_folders_that_are_elsewhere_or_missing_leave_nothing(flags):
+    assert Mirror.place(FILES, flags).relocate(flags) == []
+
+
 def test_a_used_include_folder_above_all_files_is_part_of_the_copy():
     # #include <src/x.cuh> with -I/home/me/app
     mirror = Mirror.place(["/home/me/app/src/k.cu", "/home/me/app/src/x.cuh"], ["-I/home/me/app", "-I/home"])
