@@ -144,6 +144,8 @@ def _like_a_worker() -> Any:
         import_module("torch._inductor.runtime.compile_tasks"), "_set_triton_ptxas_path", lambda: None
     )
     nvidia = sys.modules.get("triton.backends.nvidia.compiler")
+    # torch does this once in a process. We undo it, so it must neither be done already nor count as done.
+    choose = getattr(choose, "__wrapped__", choose)
     # Triton remembers the assembler's version, by which it finds kernels in its cache.
     forget = getattr(getattr(nvidia, "get_ptxas_version", None), "cache_clear", lambda: None)
     with _one_compiler:
