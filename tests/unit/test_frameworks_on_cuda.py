@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -53,7 +54,7 @@ def study(modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(module.os, "environ", {})
     monkeypatch.setattr(module, "HERE", tmp_path)
-    monkeypatch.setattr(module, "describe_machine", dict)
+    monkeypatch.setattr(module, "describe", dict)
     monkeypatch.setattr(module, "build", lambda _study: {})
     monkeypatch.setattr(module, "find_missing", lambda group: ["cupy-cuda13x"] if group == "cupy" else [])
     monkeypatch.setattr(module, "profile_program", lambda _study, _name: {"ranking": [["k", 1, 1.0]]})
@@ -98,6 +99,46 @@ def test_results_are_written_after_each_kernel(study: Any, monkeypatch: pytest.M
     with pytest.raises(KeyboardInterrupt):
         module.run_study(made)
     assert list(json.loads((module.HERE / "results.json").read_text())["kernels"]) == ["first"]
+
+
+def test_a_machine_without_gpu_or_packages_is_refused_before_results_are_written(
+    study: Any, modules: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, made = study
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "HERE", made.folder.parent)
+    command = modules("command")
+    machine: dict[str, Any] = {"rocm": "6.4"}
+    monkeypatch.setattr(command, "describe_machine", lambda: machine)
+    with pytest.raises(module.StepError, match="needs an NVIDIA GPU"):
+        module.run_study(made)
+    machine["gpu"] = "NVIDIA H200, 580.1"
+    tools: list[str] = []
+    monkeypatch.setattr(command.shutil, "which", lambda name: name if name in tools else None)
+    with pytest.raises(module.StepError, match="kerncap-stages is not installed"):
+        module.run_study(made)
+    tools.append("kc-profile")
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    with pytest.raises(module.StepError, match="cupy-cuda13x"):
+        module.run_study(made)
+    assert not (module.HERE / "results.json").exists()
+
+
+def test_a_package_that_is_installed_later_is_used(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, made = study
+    tasks = [module.Task("cupy", "first", "cupy", lambda _profiled: {"found": 1})]
+    monkeypatch.setattr(module, "list_tasks", lambda _study: tasks)
+    assert "missing" in module.run_study(made)["kernels"]["first"]
+    monkeypatch.setattr(module, "find_missing", lambda _group: [])
+    made.list_steps(partial(module.run_study, made))
+    assert made.step_file("first").exists()
+    assert module.run_study(made)["kernels"]["first"]["found"] == 1
+
+
+def test_help_needs_nothing_but_python() -> None:
+    command = [sys.executable, "-S", FOLDER / "study.py", "--help"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env={}).stdout
+    assert text.startswith("usage: python3 docs/case-studies/frameworks-cuda/study.py ")
 
 
 def test_kernels_of_a_program_that_cannot_be_profiled_say_so(

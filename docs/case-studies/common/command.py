@@ -45,6 +45,19 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
+def describe_cuda_machine() -> dict[str, Any]:
+    """Say which NVIDIA GPU the study runs on. Raises StepError where it cannot run."""
+    machine = describe_machine()
+    if "gpu" not in machine:
+        raise StepError("this is a ROCm root, and the study needs an NVIDIA GPU\n  next: start it outside")
+    if shutil.which("kc-profile") is None:
+        raise StepError(
+            "kerncap-stages is not installed here: there is no kc-profile\n"
+            "  next: install it as README.md says, and start the study by the same environment's python3"
+        )
+    return machine
+
+
 def _describe_runtime() -> dict[str, Any]:
     """Say which ROCm root this is, or else which NVIDIA GPU and toolkit."""
     file = Path("/etc/kerncap-root.json")

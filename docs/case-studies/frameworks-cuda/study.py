@@ -2,7 +2,8 @@
 
 `python3 docs/case-studies/frameworks-cuda/study.py` uses the packages that are installed, and names those
 that are not. A kernel that fails is named with its error, and the study goes on with the next one.
-results.json is written after each kernel. The same command goes on where a run was stopped.
+results.json is written after each kernel. The same command goes on where a run was stopped,
+and `--again STEP` does a step again that has failed.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ sys.path[1:1] = [str(HERE.parent / "common"), str(HERE.parent / "frameworks")]
 
 import library_kernels  # noqa: E402 - after the path of what studies share
 import reductions  # noqa: E402
-from command import describe_machine, do_steps, make_parser, write_page  # noqa: E402
+from command import describe_cuda_machine, do_steps, make_parser, write_page  # noqa: E402
 from folder import describe_run  # noqa: E402
 from measuring import profile  # noqa: E402
 from running import StepError, Study  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from cuda_libraries import Compiled
 
@@ -100,6 +101,17 @@ class FrameworksOnCuda(Study):
         if self._planned is None:
             (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
 
+    def forget_missing(self, tasks: Sequence[Task]) -> None:
+        """Drop the results of kernels whose packages were missing and are installed now."""
+        if self._planned is not None:
+            return
+        files = {task.key: self.step_file(task.key) for task in tasks if not find_missing(task.group)}
+        stale = [
+            key for key, file in files.items() if file.exists() and "missing" in json.loads(file.read_text())
+        ]
+        for name in [*stale, *(("packages", "build") if stale else ())]:
+            self.step_file(name).unlink(missing_ok=True)
+
     def attempt(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do a step. If it fails, its result is the error: the study goes on."""
         return self.step(name, partial(catch, self, name, work))
@@ -126,6 +138,18 @@ def hide_folders(text: str, folder: Path) -> str:
         if len(path.parts) > 2:  # else it is part of other paths, such as /usr
             text = text.replace(str(path), name)
     return text
+
+
+def describe() -> dict[str, Any]:
+    """Say what the study runs on. Raises StepError where it can take no kernel at all."""
+    machine = describe_cuda_machine()
+    if all(map(find_missing, NEEDS)):
+        packages = sorted({name for group in NEEDS.values() for name in group.values()})
+        raise StepError(
+            f"no program of this study can run: of the packages {', '.join(packages)} too few are installed\n"
+            f"  next: install some for {sys.executable}"
+        )
+    return machine
 
 
 def describe_packages() -> dict[str, Any]:
@@ -221,8 +245,10 @@ def find_package(name: str) -> Path:
 
 def run_study(study: FrameworksOnCuda) -> dict[str, Any]:
     """Do all steps, and return their results. A missing package is a result of its kernels."""
+    tasks = list_tasks(study)
+    study.forget_missing(tasks)
     results: dict[str, Any] = {
-        "machine": study.step("machine", describe_machine),
+        "machine": study.step("machine", describe),
         "packages": study.step("packages", describe_packages),
         "build": study.attempt("build", partial(build, study)),
         "profiles": {},
@@ -230,7 +256,7 @@ def run_study(study: FrameworksOnCuda) -> dict[str, Any]:
         "remarks": [],  # for people to add: what the script cannot say
     }
     profiles = results["profiles"]
-    for task in list_tasks(study):
+    for task in tasks:
         if missing := find_missing(task.group):
             found = study.step(task.key, partial(dict, missing=missing))
         else:

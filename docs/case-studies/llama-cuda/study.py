@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[1:1] = [str(HERE.parent / "llama"), str(HERE.parent / "common")]
 
 from building import Llama, fetch, make_model  # noqa: E402 - after the path of what studies share
-from command import describe_machine, measure_kernels, run_command  # noqa: E402
+from command import describe_cuda_machine, measure_kernels, run_command  # noqa: E402
 from cuda_kernels import KERNELS  # noqa: E402
 from running import run  # noqa: E402
 
@@ -59,7 +59,7 @@ def build(study: LlamaOnCuda) -> dict[str, Any]:
 def run_study(study: LlamaOnCuda, kernels: Sequence[Kernel], _options: argparse.Namespace) -> dict[str, Any]:
     """Do all steps, and return their results."""
     return {
-        "machine": study.step("machine", describe_machine),
+        "machine": study.step("machine", describe_cuda_machine),
         "fetch": study.step("fetch", partial(fetch, study)),
         "build": study.step("build", partial(build, study)),
         "model": study.step("model", partial(make_model, study)),
