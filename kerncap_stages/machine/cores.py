@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ _MOST_THREADS = 8
 
 
 def do_all(calls: Sequence[Callable[[], None]]) -> None:
-    """Make these calls in threads, in any order.
+    """Make these calls in threads, in any order. After an error, or Ctrl-C, none is begun any more.
 
     Threads help where the calls spend their time in numpy or in the store, which let others run meanwhile.
     """
@@ -23,11 +24,21 @@ def do_all(calls: Sequence[Callable[[], None]]) -> None:
         for call in calls:
             call()
         return
+    ended = Event()
 
     def take_turns(first: int) -> None:
-        for call in calls[first::threads]:
-            call()
+        try:
+            for call in calls[first::threads]:
+                if ended.is_set():
+                    return
+                call()
+        except BaseException:
+            ended.set()
+            raise
 
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(take_turns, first) for first in range(threads)]:
-            done.result()
+        try:
+            for done in [pool.submit(take_turns, first) for first in range(threads)]:
+                done.result()
+        finally:
+            ended.set()
