@@ -6,7 +6,7 @@ IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 WORDS = $(value ARGS)
 # ARGS as one line for the root's bash, quoted for the shell that starts that bash.
 LINE = '$(subst ','\'',$(value ARGS))'
-# The Python of a study, with ROCm $(1) and the layer $(2). Its help needs no root.
+# The Python of a study or of the sweep, with ROCm $(1) and the layer $(2). The help needs no such layer, a study's no root.
 ROOT_OF = $(ROOT) run --rocm $(1) --with $(2) -- python3 tools/workbench.py shell python
 IN_STUDY_ROOT = $(if $(filter --help -h,$(WORDS)),@python3,$(ROOT_OF))
 .DEFAULT_GOAL := help
@@ -35,7 +35,7 @@ sanitize: ## test native code under sanitizers; fuzz parts of it for five minute
 	$(IN_ROOT) sanitize $(WORDS)
 
 sweep: ## run a random sample of the tests of ROCm's libraries for an hour (20 GB of disk); ARGS=--help
-	$(ROOT) run --rocm 6.4 --with library-tests -- python3 tools/workbench.py shell python tools/sweep.py $(WORDS)
+	$(if $(filter --help -h,$(WORDS)),$(IN_ROOT) shell python,$(call ROOT_OF,6.4,library-tests)) tools/sweep.py $(WORDS)
 
 study: ## build llama.cpp, take kernels out of it, measure the edit loop (half an hour, 7 GB of disk); ARGS=--help
 	$(call IN_STUDY_ROOT,6.4,blas) docs/case-studies/llama/study.py $(WORDS)

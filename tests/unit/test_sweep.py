@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -29,6 +30,14 @@ BlockScan/0.  # TypeParam = params<int, 256>
 Draws/checkin_lapack.
   solve/3  # GetParam() = { 10, 20 }
 """
+
+
+@pytest.mark.parametrize(("words", "has_layer"), [("--help", False), ("-h", False), ("--seed 3", True)])
+def test_help_needs_no_root_with_all_tests_of_the_libraries(words, has_layer):
+    command = ["make", "-n", "-C", TOOL.parents[1], "sweep", f"ARGS={words}"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"tools/sweep.py {words}\n" in told
+    assert ("library-tests" in told) is has_layer
 
 
 def test_a_list_of_googletest_is_read():
