@@ -85,10 +85,10 @@ def test_a_kernel_that_fails_is_recorded_and_the_study_goes_on(
     assert lines[-2:] == ["line 49", "FOLDER/a ended with 4"]
     assert kernels["second"]["found"] == [["k", 1, 1.0]]
     assert kernels["third"]["missing"] == ["cupy-cuda13x"]
-    assert json.loads((module.HERE / "results.json").read_text())["kernels"] == kernels
+    assert json.loads((made.folder / "results.json").read_text())["kernels"] == kernels
 
 
-def test_results_are_written_after_each_kernel(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_kept_after_each_kernel(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     module, made = study
 
     def stop(_profiled: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,8 @@ def test_results_are_written_after_each_kernel(study: Any, monkeypatch: pytest.M
     monkeypatch.setattr(module, "list_tasks", lambda _study: tasks)
     with pytest.raises(KeyboardInterrupt):
         module.run_study(made)
-    assert list(json.loads((module.HERE / "results.json").read_text())["kernels"]) == ["first"]
+    assert list(json.loads((made.folder / "results.json").read_text())["kernels"]) == ["first"]
+    assert not (module.HERE / "results.json").exists()  # what was published stays
 
 
 def test_a_machine_without_gpu_or_packages_is_refused_before_results_are_written(

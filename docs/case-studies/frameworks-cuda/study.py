@@ -2,8 +2,8 @@
 
 `python3 docs/case-studies/frameworks-cuda/study.py` uses the packages that are installed, and names those
 that are not. A kernel that fails is named with its error, and the study goes on with the next one.
-results.json is written after each kernel. The same command goes on where a run was stopped,
-and `--again STEP` does a step again that has failed.
+results.json beside this file is written at the end; what is known before is in the folder's own. The same
+command goes on where a run was stopped, and `--again STEP` does a step again that has failed.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class FrameworksOnCuda(Study):
         return (sys.executable, PROGRAMS / f"{script}.py", *words)
 
     def keep(self, results: dict[str, Any]) -> None:
-        """Write what is known by now beside this file, unless steps are only listed."""
+        """Write what is known by now into the study's folder, unless steps are only listed."""
         if self._planned is None:
-            (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+            (self.folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
 
     def forget_missing(self, tasks: Sequence[Task]) -> None:
         """Drop the results of kernels whose packages were missing and are installed now."""
