@@ -116,6 +116,7 @@ def run_study(study: Frameworks) -> dict[str, Any]:
             for kernel in (*CUPY, *JAX)
         },
         "operations": study.step("operations", partial(try_operations, study)),
+        "remarks": [],  # for people to add: what the script cannot say
     }
 
 
