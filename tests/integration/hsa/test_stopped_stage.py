@@ -16,7 +16,7 @@ STAGES = [("profile",), ("capture", "--kernel", "absent")]
 LIMIT_S = 90  # two waits of 20 s, and the program's own time on a busy machine
 
 
-@pytest.mark.parametrize("words", STAGES)
+@pytest.mark.parametrize("words", [pytest.param(STAGES[0], marks=pytest.mark.slow), STAGES[1]])  # 20 s each
 def test_a_program_that_starts_while_the_stage_is_stopped(stages, program, words):
     """It waits for the stage's welcome."""
     script = stages.folder / "waits"
