@@ -17,7 +17,7 @@ from kerncap_stages.errors import Refused
 from kerncap_stages.generate.overlay import find_common_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _FOLDER = "deps"
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]+")
@@ -70,13 +70,22 @@ class Mirror:
         ``-I`` of the same folder. For GCC, a file in a system folder lies where a link to it leads, if that
         path is shorter: ``kernel_variant.cu`` would then not find the headers beside its original.
         """
+        made, system = self._relocate(flags, _SEPARATE)
+        last = list(dict.fromkeys(system))
+        return [word for word in made if word not in last] + last
+
+    def _relocate(self, words: Iterable[str], separate: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the words with folders of the copy, and the flags for system folders.
+
+        separate: flags whose folder or file is the next word.
+        """
         made: list[str] = []
         system: list[str] = []
         passed_on: list[str] = []  # nvcc puts what it passes on before all folders of its own
-        words = iter(flags)
-        for word in words:
-            if word in _SEPARATE:
-                place = self._find_place(next(words, ""))
+        remaining = iter(words)
+        for word in remaining:
+            if word in separate:
+                place = self._find_place(next(remaining, ""))
                 if place and word == _SYSTEM:
                     system.append(f"-I{place}")
                 else:
@@ -85,13 +94,12 @@ class Mirror:
                 place = self._find_place(word[2:])
                 made += [f"-I{place}"] if place else []
             elif word.startswith(_PASSED_ON):
-                parts, folders = self._relocate_passed_on(word.removeprefix(_PASSED_ON).split(","))
+                parts, folders = self._relocate(word.removeprefix(_PASSED_ON).split(","), HOST_FOLDERS)
                 passed_on += folders
                 made += [_PASSED_ON + ",".join(parts)] if parts else []
             else:
                 made.append(word)
-        last = list(dict.fromkeys([*passed_on, *system]))
-        return [word for word in made if word not in last] + last
+        return made, [*passed_on, *system]
 
     def make_way_up(self, original: str) -> str:
         """Return the ``../`` that lead from the folder of a placed file to the project's folder."""
@@ -104,25 +112,6 @@ class Mirror:
             return "/".join((_FOLDER, *PurePosixPath(path).relative_to(self.root).parts))
         except ValueError:
             return None
-
-    def _relocate_passed_on(self, parts: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the words for the host's compiler, and the flags for its system folders."""
-        remaining = iter(parts)
-        made: list[str] = []
-        system: list[str] = []
-        for part in remaining:
-            if part in HOST_FOLDERS:
-                place = self._find_place(next(remaining, ""))
-                if place and part == _SYSTEM:
-                    system.append(f"-I{place}")
-                else:
-                    made += (part, place) if place else ()
-            elif part.startswith("-I"):
-                place = self._find_place(part[2:])
-                made += (f"-I{place}",) if place else ()
-            else:
-                made.append(part)
-        return made, system
 
 
 def make_nvcc_response_text(flags: Sequence[str]) -> str:

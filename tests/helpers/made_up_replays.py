@@ -112,6 +112,14 @@ class Bench:
         self.known += self.baselines.kept
 
 
+def choose_device(bench, *, software):
+    """Let the bench's capture come from the software GPU, or from another one; returns the bench."""
+    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
+    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
+    bench.capture = bench.capture.model_copy(update={"environment": environment})
+    return bench
+
+
 def double(values):
     values *= 2
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from edits import Kernel
     from running import Study
 
+RESULTS = "results.json"
 PACKAGES = ("libamdhip64-dev", "librocblas-dev", "libhipcub-dev", "librocprim-dev", "clang-21", "cmake")
 
 
@@ -183,7 +184,22 @@ def run_command(
         if options.kernel:
             print(json.dumps(results, indent=1))  # the page shows all kernels
             return
-        (here / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        write_results(results, here)
+    write_page(here)
+
+
+def run_whole(
+    command: str,
+    here: Path,
+    kind: type[Study],
+    run_study: Callable[[Any], dict[str, Any]],
+    text: str,
+) -> None:
+    """As ``run_command``, for a study that builds no program, and takes all its kernels."""
+    options = make_parser(command, here, text).parse_args()
+    if not options.page:
+        results = do_steps(options, describe_run(here, {}), lambda folder: kind(folder, 1, 0), run_study, ())
+        write_results(results, here)
     write_page(here)
 
 
@@ -216,7 +232,14 @@ def do_steps(
         sys.exit(f"study: {error}")
 
 
+def write_results(results: dict[str, Any], folder: Path) -> None:
+    """Write a study's results into a folder."""
+    (folder / RESULTS).write_text(json.dumps(results, indent=1) + "\n")
+
+
 def write_page(here: Path) -> None:
     """Write the page of the results in a study's folder, by the study's own module ``page``."""
     # Not at the top of this file: it needs jinja2, and --help runs outside the ROCm root.
-    importlib.import_module("page").write_page(json.loads((here / "results.json").read_text()), here)
+    page = importlib.import_module("page")
+    for name, content in page.make_files(json.loads((here / RESULTS).read_text())).items():
+        (here / name).write_text(content)

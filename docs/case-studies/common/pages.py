@@ -15,10 +15,8 @@ UNIT_GOAL = 8  # for compiling one unit alone
 AXIS_END = 2 * GOAL  # of the chart of ratios
 
 
-def render(
-    results: dict[str, Any], rows: list[Row], folder: Path, unit_goal: float = UNIT_GOAL, **more: Any
-) -> str:
-    """Return the text of a study's page, from the template in its folder."""
+def load_template(folder: Path) -> jinja2.Template:
+    """Return the template of a study's page, which is in its folder, with what all pages use."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, HERE]),
         undefined=jinja2.StrictUndefined,
@@ -29,9 +27,16 @@ def render(
     )
     filters = (seconds, minutes, size, code, times, shorten)
     environment.filters.update({function.__name__: function for function in filters})
+    return environment.get_template("page.md.j2")
+
+
+def render(
+    results: dict[str, Any], rows: list[Row], folder: Path, unit_goal: float = UNIT_GOAL, **more: Any
+) -> str:
+    """Return the text of a study's page, from the template in its folder."""
     done = [found["step"] for found in _list_steps(results)]
     loads = [step["load"] for step in done]
-    return environment.get_template("page.md.j2").render(
+    return load_template(folder).render(
         r=results,
         rows=rows,
         steps=list_steps(rows),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pages
 
 HERE = Path(__file__).resolve().parent
@@ -21,29 +20,14 @@ MADE_BY = {
 }
 
 
-def write_page(results: dict[str, Any], folder: Path) -> None:
-    """Write README.md into a folder."""
-    for name, text in make_files(results).items():
-        (folder / name).write_text(text)
-
-
 def make_files(results: dict[str, Any]) -> dict[str, str]:
     """Return the text of each file of the page by its name."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([HERE, pages.HERE]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Markdown, of numbers and names of this repository's own
-    )
-    environment.filters.update(seconds=pages.seconds, size=pages.size, code=pages.code, shorten=pages.shorten)
     kernels = results["kernels"]
     done = {key: row for key, row in kernels.items() if "failed" not in row and "missing" not in row}
     steps = [results["machine"], results["packages"], results["build"]]
     steps += [*results["profiles"].values(), *kernels.values()]
     loads = [each["step"]["load"] for each in steps]
-    text = environment.get_template("page.md.j2").render(
+    text = pages.load_template(HERE).render(
         r=results,
         edited={key: row for key, row in done.items() if "right" in row.get("verdicts", {})},
         coded={key: row for key, row in done.items() if "silent" in row.get("verdicts", {})},

@@ -26,8 +26,7 @@ sys.path[1:1] = [str(HERE.parent / "common"), str(HERE.parent / "frameworks")]
 
 import library_kernels  # noqa: E402 - after the path of what studies share
 import reductions  # noqa: E402
-from command import describe_cuda_machine, do_steps, make_parser, write_page  # noqa: E402
-from folder import describe_run  # noqa: E402
+from command import describe_cuda_machine, run_whole, write_results  # noqa: E402
 from measuring import profile  # noqa: E402
 from running import StepError, Study  # noqa: E402
 
@@ -99,7 +98,7 @@ class FrameworksOnCuda(Study):
     def keep(self, results: dict[str, Any]) -> None:
         """Write what is known by now into the study's folder, unless steps are only listed."""
         if self._planned is None:
-            (self.folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+            write_results(results, self.folder)
 
     def forget_missing(self, tasks: Sequence[Task]) -> None:
         """Drop the results of kernels whose packages were missing and are installed now."""
@@ -276,16 +275,7 @@ def take(work: Work, profiled: dict[str, Any]) -> dict[str, Any]:
     return work(profiled)
 
 
-def main() -> None:
-    """Run the study, or only write its page again."""
-    command = "python3 docs/case-studies/frameworks-cuda/study.py"
-    options = make_parser(command, HERE, __doc__ or "").parse_args()
-    if not options.page:
-        made_by = describe_run(HERE, {})
-        results = do_steps(options, made_by, lambda folder: FrameworksOnCuda(folder, 1, 0), run_study, ())
-        (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    write_page(HERE)
-
-
 if __name__ == "__main__":
-    main()
+    run_whole(
+        "python3 docs/case-studies/frameworks-cuda/study.py", HERE, FrameworksOnCuda, run_study, __doc__ or ""
+    )

@@ -6,7 +6,6 @@ calls the package's executables.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from functools import partial
@@ -17,8 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(1, str(HERE.parent / "common"))
 
 import missing  # noqa: E402 - after the path of what studies share
-from command import describe_machine, do_steps, make_parser, write_page  # noqa: E402
-from folder import describe_run  # noqa: E402
+from command import describe_machine, run_whole  # noqa: E402
 from framework_kernels import CUPY, JAX  # noqa: E402
 from judging import judge_kernel  # noqa: E402
 from measuring import profile  # noqa: E402
@@ -120,15 +118,5 @@ def run_study(study: Frameworks) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run the study, or only write its page again."""
-    options = make_parser("make study-frameworks", HERE, __doc__ or "").parse_args()
-    if not options.page:
-        made_by = describe_run(HERE, {})
-        results = do_steps(options, made_by, lambda folder: Frameworks(folder, 1, 0), run_study, ())
-        (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    write_page(HERE)
-
-
 if __name__ == "__main__":
-    main()
+    run_whole("make study-frameworks", HERE, Frameworks, run_study, __doc__ or "")

@@ -11,12 +11,6 @@ from plots import Bar, draw_bars
 HERE = Path(__file__).resolve().parent
 
 
-def write_page(results: dict[str, Any], folder: Path) -> None:
-    """Write README.md and the pictures into a folder."""
-    for name, text in make_files(results).items():
-        (folder / name).write_text(text)
-
-
 def make_files(results: dict[str, Any]) -> dict[str, str]:
     """Return the text of each file of the page by its name."""
     rows = [Row(kernel) for kernel in results["kernels"].values()]

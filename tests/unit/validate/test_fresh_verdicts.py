@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_replays import COUNT, Bench, double
+from made_up_replays import COUNT, Bench, choose_device, double
 
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.scaled_bounds import grow_tolerance
@@ -67,7 +67,7 @@ def test_later_verdicts_know_what_each_input_bears(store):
         double(values)
 
     bench = Bench(store, bear_positive, bear_positive, before=START)
-    bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
+    choose_device(bench, software=True)  # nothing is replayed ahead there
     assert bench.judge(seed=1).passed
     # Together; by itself with two kinds of values; together with milder ones. Then few elements, few others,
     # other signs in two states, and more zeros; the last three are not borne.
@@ -76,12 +76,6 @@ def test_later_verdicts_know_what_each_input_bears(store):
     bench.fresh = 0
     assert bench.judge(seed=2).passed
     assert bench.fresh == 6
-
-
-def software(environment):
-    """The same machine with the software GPU: nothing is replayed ahead there."""
-    device = environment.devices[0].model_copy(update={"software": True})
-    return environment.model_copy(update={"devices": (device,)})
 
 
 def test_without_a_seed_and_in_quick_verdicts_inputs_keep_their_values(store):
@@ -179,7 +173,7 @@ def test_states_that_give_nans_alone_are_left_out_and_named(store, bounds):
 
 def test_later_verdicts_know_which_values_cost_outputs_their_numbers(store):
     bench = Bench(store, sum_roots, sum_roots, before=START)
-    bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
+    choose_device(bench, software=True)  # nothing is replayed ahead there
     said = bench.judge(seed=1).reasons
     # Six states with the strongest values; two kinds of values by themselves; six states with milder ones.
     assert bench.fresh == 14

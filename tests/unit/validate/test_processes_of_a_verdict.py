@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from made_up_replays import Bench, double
+from made_up_replays import Bench, choose_device, double
 
 from kerncap_stages.replay import kept
 from kerncap_stages.validate import engine, explorer, verdict
@@ -85,10 +85,7 @@ def test_one_more_process_starts_for_a_later_verdict_on_large_memory(store, monk
     """Three run then at once: one from the perturbed state, the variant's others, the captured kernel's."""
     changes = Start.changes.fget
     monkeypatch.setattr(Start, "changes", property(lambda start: changes(start) if start.is_fresh else None))
-    bench = Bench(store, double, double)
-    device = bench.capture.environment.devices[0].model_copy(update={"software": False})
-    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
-    bench.capture = bench.capture.model_copy(update={"environment": environment})
+    bench = choose_device(Bench(store, double, double), software=False)
     assert bench.judge(seed=1).passed
     bench.keep()
     asked = []

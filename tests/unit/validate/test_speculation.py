@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from made_up_replays import VARIANT, Bench, double
+from made_up_replays import VARIANT, Bench, choose_device, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.perturb.start import Start
@@ -33,13 +33,6 @@ def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store):
     assert bench.replayed.count(VARIANT) == 4
 
 
-def make_hardware(bench, *, software=False):
-    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
-    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
-    bench.capture = bench.capture.model_copy(update={"environment": environment})
-    return bench
-
-
 @pytest.mark.parametrize("software", [False, True])
 def test_the_first_edit_is_replayed_beside_the_captured_kernel(store, software):
     all_three = threading.Barrier(3)
@@ -50,7 +43,7 @@ def test_the_first_edit_is_replayed_beside_the_captured_kernel(store, software):
             all_three.wait(timeout=60)
         values *= 2
 
-    bench = make_hardware(Bench(store, double, together), software=software)
+    bench = choose_device(Bench(store, double, together), software=software)
     bench.kernels[False] = together
     judgement = bench.judge(variant_runs=1)
     assert judgement.passed
@@ -98,9 +91,7 @@ class InProcesses(Bench):
         super().__init__(store, baseline)
         self.make_variant, self.in_turn = make_variant, []
         # Nothing is replayed at the same time there.
-        device = self.capture.environment.devices[0].model_copy(update={"software": True})
-        environment = self.capture.environment.model_copy(update={"devices": (device,)})
-        self.capture = self.capture.model_copy(update={"environment": environment})
+        choose_device(self, software=True)
 
     def run(self, start, variant, repeats=None):
         if variant is not None:
@@ -209,7 +200,7 @@ def test_fresh_values_come_in_the_process_of_the_first_run(store):
 def test_on_hardware_they_come_there_without_a_perturbed_state_that_is_too_large(store, monkeypatch):
     changes = Start.changes.fget
     monkeypatch.setattr(Start, "changes", property(lambda start: changes(start) if start.is_fresh else None))
-    bench = make_hardware(InProcesses(store, double, lambda: double))
+    bench = choose_device(InProcesses(store, double, lambda: double), software=False)
     assert bench.judge(seed=1).passed
     (states,) = bench.in_turn
     assert (len(states), len(set(states))) == (12, 6)

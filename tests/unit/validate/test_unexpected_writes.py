@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_up_replays import BASE, COUNT, Bench, double
+from made_up_replays import BASE, COUNT, Bench, choose_device, double
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode
@@ -53,10 +53,7 @@ def double_first_half(values):
 
 
 def judge(store, kernel, before, of_captured, of_variant, *, software=True, outputs=None):
-    bench = Bench(store, kernel, before=before)
-    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
-    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
-    bench.capture = bench.capture.model_copy(update={"environment": environment})
+    bench = choose_device(Bench(store, kernel, before=before), software=software)
     replays = Replays(of_captured)
     baselines = Baselines(store, bench.capture, replays, {}, lambda _: None)
     unexpected = UnexpectedWrites(store, bench.capture, ARGUMENTS, replays, baselines)
