@@ -228,6 +228,9 @@ class Explorer:
             self._replays.expect()  # while values become fresh
         for start in alone:
             self._replays.begin(start, variant, again)
+        begun = [] if is_software else [each for each in of_captured_kernel if each in alone]
+        for start in begun:  # these do not wait for fresh values, either
+            self._replays.begin(start, None)
         has_fresh = self._seed is not None and bool(self.inputs.fresh)
         known = self.fresh.found if has_fresh else None
         fresh = known.start if known else (self.fresh.guess_start() if has_fresh else None)
@@ -241,7 +244,7 @@ class Explorer:
         if in_turn and unreached is not None and unreached.changes is not None:
             in_turn.append(unreached)
         if not is_software:
-            self._begin_together(of_captured_kernel)
+            self._begin_together([each for each in of_captured_kernel if each not in begun])
         if in_turn:
             self._replays.begin_in_turn(captured, in_turn, variant, repeats)
         if is_software and in_turn:

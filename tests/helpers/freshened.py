@@ -13,7 +13,7 @@ TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 def fresh(values, element_type, freshness, seed=1, ranges=None, variety=Variety.ALL, **options):
     content = values.copy().view(np.uint8).reshape(-1)
     parts = (Span(0, content.size, element_type),)
-    made = FreshValues(content, parts, freshness, ranges, seed, **options).make(variety)
+    (made,) = FreshValues(content, parts, freshness, ranges, seed, **options).make(variety)
     return made.view(values.dtype)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kerncap_stages.machine.cores import do_all
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
+from kerncap_stages.validate.compare.float_bits import FLOATS, find_landmarks, find_usual, have_no_numbers
 from kerncap_stages.validate.perturb.address_ranges import WORD_BYTES, find_kept_words
 from kerncap_stages.validate.perturb.guessed_types import find_type, guess_integer
 from kerncap_stages.validate.perturb.moving import (
@@ -42,18 +43,11 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.unsignedinteger]
 
 _SLAB = 1 << 20  # elements that change places with each other
-_FIRST_LOOK = 1 << 16  # elements; mostly one of them is a number, so that no others are looked at
 _ONE_ZERO_OF = 4  # elements, where some become zero
 _FLAGS = "flags"  # bytes that are 0 or 1
 _ONE_FLAG_OF = 4  # flags, where some change
-# The integer of each float's size, how many bits its mantissa has, and how many of those change. What stays
-# is enough that a float changes by an eighth at most.
-_FLOATS: dict[str, tuple[type[np.unsignedinteger], int, int]] = {
-    "fp64": (np.uint64, 52, 49),
-    "fp32": (np.uint32, 23, 20),
-    "fp16": (np.uint16, 10, 7),
-    "bf16": (np.uint16, 7, 4),
-}
+# How many bits of each float's mantissa change. What stays is enough that it changes by an eighth at most.
+_CHANGED_BITS = {"fp64": 49, "fp32": 20, "fp16": 7, "bf16": 4}
 _OF_SIZE: dict[int, type[np.unsignedinteger]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -126,13 +120,28 @@ class FreshValues:
         self.known = known
         self._kept = find_kept_words(captured, ranges)
         self._types: dict[tuple[Span, bool], str | None] = {}
+        self._places: dict[tuple[int, str | None], bool] = {}  # whether a slab's integers look like places
 
-    def make(self, variety: Variety) -> Bytes:
-        """Return the region with fresh values: uint8[size_bytes]."""
-        content = self.captured.copy()
+    def make(self, *varieties: Variety) -> list[Bytes]:
+        """Return the region with fresh values of each variety: uint8[size_bytes]."""
+        contents = [self.captured.copy() for _ in varieties]
         # An input may be fresh in many small parts, each of which is one slab.
-        do_all([slab for part in self._parts for slab in self._freshen(content, part, variety)])
-        return content
+        do_all(
+            [
+                slab
+                for content, variety in zip(contents, varieties, strict=True)
+                for part in self._parts
+                for slab in self._freshen(content, part, variety)
+            ]
+        )
+        return contents
+
+    def _are_places(self, values: Words, low: int, element_type: str | None) -> bool:
+        """Whether a slab's captured integers look like places: to tell that, they are sorted."""
+        key = low, element_type
+        if key not in self._places:
+            self._places[key] = look_like_places(values)
+        return self._places[key]
 
     def _find_type(self, part: Span, *, guesses: bool) -> str | None:
         """Return the type of a part's elements. ``guesses``: tell a type that nobody knows by the values."""
@@ -154,7 +163,7 @@ class FreshValues:
         word = _choose_word(kind)
         size = np.dtype(word).itemsize
         end = part.start + (min(part.end, content.size) - part.start) // size * size
-        is_empty = kind in _FLOATS and _has_no_numbers(content[part.start : end].view(word), kind)
+        is_empty = kind in FLOATS and have_no_numbers(content[part.start : end].view(word), kind)
         fills = self._is_output if variety is Variety.ZEROS else is_any or changes_signs
         known = self.known
         if (kind != part.element_type and not is_any) or (is_empty and fills != is_any):
@@ -169,7 +178,7 @@ class FreshValues:
                 free = ~(kept[offsets // WORD_BYTES] | kept[(offsets + size - 1) // WORD_BYTES])
             values = elements[free]
             # Of each slab's own, as slabs come in any order; and a variety's own, if ALL is known or not.
-            are_places = is_any and kind in INTEGER_TYPES and look_like_places(values)
+            are_places = is_any and kind in INTEGER_TYPES and self._are_places(values, low, kind)
             if variety is Variety.SIGNS:
                 made = values
             elif known is None and are_places:
@@ -211,14 +220,14 @@ def _change_signs(
 ) -> Words:
     """Return the fresh values with the signs, and the zeros, of a variety. ``values``: the captured ones."""
     is_mirrored, is_any = variety is Variety.MIRRORED, freshness is Freshness.ANY
-    if element_type not in _FLOATS:
+    if element_type not in FLOATS:
         is_signed = element_type in INTEGER_TYPES and element_type.startswith("int")
         return -made if is_mirrored and is_any and is_signed else made
-    sign = _find_landmarks(element_type)[0]
+    sign = find_landmarks(element_type)[0]
     flips = generator.integers(0, 2, values.size, np.uint8) == 0
     flips = np.full(values.size, is_mirrored) if is_any else flips == is_mirrored
     is_zero = made & ~sign == 0
-    usual = _find_usual(made, element_type)
+    usual = find_usual(made, element_type)
     # Infinities keep their signs: in an additive mask the other sign would give NaNs alone.
     changed = np.where(flips & usual, made ^ sign, made)
     # Zeros that came to where a number was would hide its sign, so these two states have numbers of opposite
@@ -242,8 +251,8 @@ def _flip_signs(
     word, is_any = values.dtype.type, freshness is Freshness.ANY
     sign = word(1 << (8 * values.itemsize - 1))
     fresh = values
-    if element_type in _FLOATS:
-        flips = _find_usual(values, element_type)
+    if element_type in FLOATS:
+        flips = find_usual(values, element_type)
         if not is_any:
             flips &= generator.integers(0, 2, values.size, np.uint8) == 0
         fresh = np.where(flips, values ^ sign, values)
@@ -258,31 +267,9 @@ def _are_two_values(values: Words) -> bool:
     return not values.size or bool(((values == values.min()) | (values == values.max())).all())
 
 
-def _find_usual(values: Words, element_type: str) -> npt.NDArray[np.bool_]:
-    """Mark the floats that are neither zeros nor subnormal numbers, infinities or NaNs."""
-    sign, least, infinite = _find_landmarks(element_type)
-    sizes = values & ~sign
-    usual: npt.NDArray[np.bool_] = (sizes >= least) & (sizes < infinite)
-    return usual
-
-
-def _find_landmarks(element_type: str) -> tuple[np.unsignedinteger, ...]:
-    """Return the bits of a float's sign, of the least normal number, and of infinity."""
-    word, mantissa_bits, _ = _FLOATS[element_type]
-    sign = 1 << (8 * np.dtype(word).itemsize - 1)
-    return word(sign), word(1 << mantissa_bits), word((sign >> mantissa_bits) - 1 << mantissa_bits)
-
-
-def _has_no_numbers(values: Words, element_type: str) -> bool:
-    """Whether floats are zeros, infinities and NaNs alone, as an additive mask is."""
-    sign, _, infinite = _find_landmarks(element_type)
-    slabs = (values[low : low + _FIRST_LOOK] & ~sign for low in range(0, values.size, _FIRST_LOOK))
-    return all(bool(((sizes == 0) | (sizes >= infinite)).all()) for sizes in slabs)
-
-
 def _choose_word(element_type: str | None) -> type[np.unsignedinteger]:
-    if element_type in _FLOATS:
-        return _FLOATS[element_type][0]
+    if element_type in FLOATS:
+        return FLOATS[element_type][0]
     if element_type in INTEGER_TYPES:
         return _OF_SIZE[int(element_type.removeprefix("u").removeprefix("int")) // 8]
     return np.uint32 if element_type is None else np.uint8
@@ -292,7 +279,7 @@ def _freshen_elements(
     values: Words, element_type: str | None, freshness: Freshness, generator: np.random.Generator
 ) -> Words:
     """Return fresh values for elements of one type, as many as ``values``."""
-    if element_type in _FLOATS:
+    if element_type in FLOATS:
         moved = values if freshness is Freshness.IN_PLACE else permute(values, generator)
         return _freshen_floats(moved, element_type, freshness, generator)
     if freshness in (Freshness.FLOATS, Freshness.IN_PLACE):
@@ -321,7 +308,7 @@ def _freshen_elements(
 
 def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.random.Generator) -> Words:
     """Return floats from 1/2 to 1, of both signs, in place of zeros. Infinities and NaNs change places."""
-    word, mantissa_bits = _FLOATS[element_type][:2]
+    word, mantissa_bits = FLOATS[element_type]
     bits = 8 * values.itemsize
     half = word((1 << (bits - 2 - mantissa_bits)) - 2 << mantissa_bits)
     signs = generator.integers(0, 2, values.size, word) << word(bits - 1)
@@ -333,13 +320,13 @@ def _make_floats(values: Words, element_type: str, _: Freshness, generator: np.r
 def _freshen_floats(
     values: Words, element_type: str, freshness: Freshness, generator: np.random.Generator
 ) -> Words:
-    word, _, changed_bits = _FLOATS[element_type]
-    sign = word(1 << (8 * np.dtype(word).itemsize - 1))
+    word = FLOATS[element_type][0]
+    sign = find_landmarks(element_type)[0]
     sizes = values & ~sign
-    usual = _find_usual(values, element_type)  # others stay
+    usual = find_usual(values, element_type)  # others stay
     if not usual.any():
         return values
-    moved = sizes ^ generator.integers(0, 1 << changed_bits, values.size, word)
+    moved = sizes ^ generator.integers(0, 1 << _CHANGED_BITS[element_type], values.size, word)
     # As far below as it would be above the largest.
     moved = np.where(moved > sizes[usual].max(), sizes - (moved - sizes), moved)
     signs = values & sign

@@ -136,7 +136,7 @@ def test_addresses_and_null_pointers_keep_their_places():
 def test_parts_have_their_own_types_wherever_they_begin():
     before = np.arange(4004, dtype=np.uint32).view(np.uint8)[: 4 * 4003 + 3]
     parts = (Span(0, 4, "int32"), Span(4, 8000, "int16"), Span(8000, before.size, "fp32"))
-    content = FreshValues(before, parts, Freshness.ANY, None, 7).make(Variety.ALL)
+    (content,) = FreshValues(before, parts, Freshness.ANY, None, 7).make(Variety.ALL)
     assert (content[4:8000] != before[4:8000]).any()
     assert (content[-3:] == before[-3:]).all()  # no whole element
 
