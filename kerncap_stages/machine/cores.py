@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 # Calls mostly work on arrays: more threads would need much memory, and be no faster.
 _MOST_THREADS = 8
 
@@ -42,3 +45,14 @@ def do_all(calls: Sequence[Callable[[], None]]) -> None:
                 done.result()
         finally:
             ended.set()
+
+
+def map_all(work: Callable[[_Item], _Found], items: Sequence[_Item]) -> list[_Found]:
+    """Return what ``work`` returns for each item, in their order; the calls are made as by ``do_all``."""
+    found: dict[int, _Found] = {}
+
+    def take(number: int) -> None:
+        found[number] = work(items[number])
+
+    do_all([partial(take, number) for number in range(len(items))])
+    return [found[number] for number in range(len(items))]

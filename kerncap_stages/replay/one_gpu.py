@@ -6,6 +6,7 @@ With several GPUs it prepares each of them: 330 ms on a machine with two H200s, 
 from __future__ import annotations
 
 import os
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,11 +43,13 @@ def _is_on_one(capture: Capture | View, index: int) -> bool:
     return used <= {index, None}
 
 
+@cache
 def _find_gpu(root: Path, index: int) -> str | None:
     """Return the name of a GPU by its number: if all are of one model, CUDA's order is that of their slots.
 
     The driver describes all GPUs of the machine. In a container CUDA finds those whose files can be opened.
-    None if models differ, as CUDA then puts the fastest first, and if a GPU is divided (MIG).
+    None if models differ, as CUDA then puts the fastest first, and if a GPU is divided (MIG). It takes up to
+    20 ms, which each replay of a verdict would wait for.
     """
     driver = root / "proc/driver/nvidia"
     try:

@@ -62,6 +62,7 @@ class PlanFiles:
     # In guarded runs, which are wanted unless it is None: what can be written beside the captured write set.
     opened: tuple[tuple[int, int], ...] | None = None
     guarded_states: frozenset[int] = frozenset()  # numbers of the states with a guarded run
+    verified: frozenset[MemoryRef] = frozenset()  # was hashed before, and need not be hashed again
     # Seeds of the order in which the device takes waves from these states, by their numbers.
     state_orders: Mapping[int, int] = field(default_factory=dict)
 
@@ -74,7 +75,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     lines = [
         VERSION_LINE,
         *_write_head(store, capture, files),
-        *_write_memories(store, capture, files.states),
+        *_write_memories(store, capture, files),
     ]
     not_compared = find_runtime_regions(capture)
     regions = [
@@ -207,12 +208,10 @@ def _write_states(regions: Sequence[Region], files: PlanFiles) -> Iterator[str]:
         yield from (f"change {index_of[base]} {_write_digest(pre)}" for base, pre in state.items())
 
 
-def _write_memories(
-    store: Store, capture: Capture, further: Sequence[Mapping[int, MemoryRef]]
-) -> Iterator[str]:
+def _write_memories(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     told: dict[MemoryRef, ChunkList] = {}
     parts: list[tuple[Region | ModuleVariable, list[MemoryRef | None]]] = [
-        (region, [region.pre, region.post, *(state.get(region.base_address) for state in further)])
+        (region, [region.pre, region.post, *(state.get(region.base_address) for state in files.states)])
         for region in capture.regions
     ]
     parts += [(variable, [variable.pre, variable.post]) for variable in capture.module_variables]
@@ -224,6 +223,8 @@ def _write_memories(
                 yield f"memory {state.digest} {memory.size_bytes} {memory.chunk_size_bytes}"
                 for chunk in memory.digests:
                     yield f"chunk {chunk or '-'}"
+                if state in files.verified:
+                    yield f"verified {state.digest}"
             _check_fit(part, state, told[state], told[states[0]])
 
 

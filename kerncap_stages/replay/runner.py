@@ -91,6 +91,7 @@ class ReplayRequest:
     interleave: bool = False
     hip_launch: bool = False
     verify: bool = True
+    verified: frozenset[MemoryRef] = frozenset()  # of what is verified, what need not be: it was before
     dump_folder: Path | None = None
     states_folder: Path | None = None  # dump what timed runs leave that is not the golden state
     changes_only: bool = False  # dump only chunks that changed: native/replay/state_file.hpp
@@ -145,7 +146,7 @@ def replay_capture(
         only_gpu = None if request.devices else choose_only_gpu(capture)
         devices = request.devices if only_gpu is None else {capture.dispatch.device_index: 0}
         files = PlanFiles(baseline, to_load, facts, devices, states=request.states, shape=shape)
-        files = replace(files, state_orders=request.state_orders)
+        files = replace(files, state_orders=request.state_orders, verified=request.verified)
         if request.repeats is not None and request.repeats.guard is not None:
             opened = request.repeats.guard.opened
             files = replace(files, opened=opened, guarded_states=request.guarded_states)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,26 +39,28 @@ class ChunkList:
 
 
 class RecentObjects:
-    """Reads objects of a store, and keeps those that were read last: several looks at a state need the same.
-
-    For one thread.
-    """
+    """Reads objects, and keeps those that were read last: several looks at a state need the same."""
 
     def __init__(self, store: ReadsObjects) -> None:
         self._store = store
         self._kept: dict[Digest, bytes] = {}  # the one that was used last at the end
         self._size_bytes = 0
+        self._lock = Lock()
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
         """Return an object like ``Store.get``."""
-        found = self._kept.pop(digest, None)
-        if found is None:
-            found = self._store.get(digest, verify=verify)
-            self._size_bytes += len(found)
-        self._kept[digest] = found
-        while self._size_bytes > _MOST_KEPT_BYTES:
-            self._size_bytes -= len(self._kept.pop(next(iter(self._kept))))
-        return found
+        with self._lock:
+            found = self._kept.pop(digest, None)
+            if found is not None:
+                self._kept[digest] = found
+                return found
+        read = self._store.get(digest, verify=verify)
+        with self._lock:
+            self._size_bytes += 0 if digest in self._kept else len(read)
+            self._kept[digest] = read
+            while self._size_bytes > _MOST_KEPT_BYTES:
+                self._size_bytes -= len(self._kept.pop(next(iter(self._kept))))
+        return read
 
 
 def read_chunk_list(store: ReadsObjects, reference: MemoryRef) -> ChunkList:
@@ -102,10 +105,27 @@ def read_range(store: ReadsObjects, reference: MemoryRef, start: int, end: int) 
     return found
 
 
-def read_differing_chunks(
-    store: ReadsObjects, reference: MemoryRef, *others: MemoryRef
-) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
-    """Yield (offset in bytes, the chunk in each state) for all chunks in which not all states are the same.
+@dataclass(frozen=True)
+class DifferingChunks:
+    """The chunks in which not all states of a memory are the same, by their numbers."""
+
+    store: ReadsObjects
+    lists: tuple[ChunkList, ...]  # of each state
+    numbers: tuple[int, ...]
+
+    def offset(self, number: int) -> int:
+        """Return where a chunk begins, in bytes."""
+        return number * self.lists[0].chunk_size_bytes
+
+    def read(self, number: int) -> tuple[Bytes, ...]:
+        """Return a chunk in each state."""
+        # Mostly the expected state and the actual one are the same chunk, which is read only once.
+        chunks = {each.digests[number]: read_chunk(self.store, each, number) for each in reversed(self.lists)}
+        return tuple(chunks[each.digests[number]] for each in self.lists)
+
+
+def find_differing_chunks(store: ReadsObjects, reference: MemoryRef, *others: MemoryRef) -> DifferingChunks:
+    """Find the chunks in which not all states are the same.
 
     Raises ArtifactError if the states have different sizes or chunk sizes.
     """
@@ -117,8 +137,16 @@ def read_differing_chunks(
     ):
         names = ", ".join(each.digest.short for each in (reference, *others))
         raise ArtifactError(f"states of one region differ in size or chunk size: {names}", hint=CAPTURE_AGAIN)
-    for index in range(len(first.digests)):
-        if len({each.digests[index] for each in lists}) > 1:
-            # Mostly the expected state and the actual one are the same chunk, which is read only once.
-            chunks = {each.digests[index]: read_chunk(store, each, index) for each in reversed(lists)}
-            yield index * first.chunk_size_bytes, tuple(chunks[each.digests[index]] for each in lists)
+    digests = zip(*(each.digests for each in lists), strict=True)
+    return DifferingChunks(
+        store, tuple(lists), tuple(number for number, each in enumerate(digests) if len({*each}) > 1)
+    )
+
+
+def read_differing_chunks(
+    store: ReadsObjects, reference: MemoryRef, *others: MemoryRef
+) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
+    """Yield (offset in bytes, the chunk in each state) for what ``find_differing_chunks`` finds."""
+    found = find_differing_chunks(store, reference, *others)
+    for number in found.numbers:
+        yield found.offset(number), found.read(number)

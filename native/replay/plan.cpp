@@ -59,6 +59,7 @@ class Parser {
     else if (what == "function") function(words);
     else if (what == "memory") memory(words);
     else if (what == "chunk") chunk(words);
+    else if (what == "verified") verified(words);
     else words.ok = m_driver.read_line(what, words, m_plan) && words.ok;
     return words.ok;
   }
@@ -165,6 +166,7 @@ class Parser {
     words.ok = words.ok && m_memory != nullptr;
     if (words.ok) m_memory->chunks.emplace_back(digest == "-" ? "" : digest);
   }
+  void verified(PlanLine& words) { m_plan.memories[std::string(words.word())].is_verified = true; }
 
   Plan& m_plan;
   Driver& m_driver;

@@ -36,6 +36,7 @@
 //                                                   in a variable of its own, of that size, at that offset
 //             | "memory" name bytes chunk_bytes       followed by its chunks, in order
 //             | "chunk" digest|-                      - : all zero
+//             | "verified" name                       a memory that was hashed before, and is not now
 //             | own                                   a line that only the back end knows: Driver::read_line()
 //   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
 //               address or 0; own: 1 = part of the kernel's own code object; piece: regions of one number above 0 are
@@ -70,6 +71,7 @@ struct Memory {
   std::uint64_t bytes = 0;
   std::uint64_t chunk_bytes = 0;
   std::vector<std::string> chunks;              // empty: all zero
+  bool is_verified = false;                     // it was hashed before, and is not now
 };
 
 struct ByteRange {

@@ -40,7 +40,7 @@ class Restore {
       if (memory == nullptr) continue;
       for (std::size_t i = 0; i < memory->chunks.size(); ++i) {
         m_progress.tell("restore", bytes + ChunkJob{memory, i, r}.offset(), total);
-        if (Result<void> begun = begin({memory, i, r}); !begun) return begun.error();
+        if (Result<void> begun = begin({memory, i, r, memory->is_verified}); !begun) return begun.error();
       }
       if (Result<void> cleared = clear(m_plan.regions[r]); !cleared) return cleared.error();
       bytes += memory->bytes;

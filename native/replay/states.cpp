@@ -49,7 +49,8 @@ Result<void> Engine::change(Candidate& candidate, const State& state) {
     for (std::size_t i = 0; i < before.chunks.size(); ++i) {
       const std::string& chunk = change.memory->chunks[i];
       // A state mostly comes twice, and several have the same chunks.
-      if (chunk != before.chunks[i]) jobs.push_back({change.memory, i, change.region, m_verified.contains(chunk)});
+      const bool is_verified = change.memory->is_verified || m_verified.contains(chunk);
+      if (chunk != before.chunks[i]) jobs.push_back({change.memory, i, change.region, is_verified});
     }
   }
   std::vector<std::byte> here;

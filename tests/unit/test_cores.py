@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from kerncap_stages.machine.cores import do_all
+from kerncap_stages.machine.cores import do_all, map_all
 
 
 @pytest.fixture(params=[1, 2, 16])
@@ -22,6 +22,16 @@ def test_each_call_is_made_once(count):
     made = []
     do_all([partial(made.append, number) for number in range(count)])
     assert sorted(made) == list(range(count))
+
+
+@pytest.mark.usefixtures("cores")
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_results_are_in_the_order_of_the_items(count):
+    def work(number):
+        time.sleep(0.001 * (number % 3))
+        return -number
+
+    assert map_all(work, range(count)) == [-number for number in range(count)]
 
 
 @pytest.mark.usefixtures("cores")

@@ -8,11 +8,14 @@ only ``rounding`` accepts elements within the bounds that lie between written on
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.store.chunks import read_differing_chunks
+from kerncap_stages.machine.cores import map_all
+from kerncap_stages.store.chunks import find_differing_chunks, read_differing_chunks
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.compare.elements import (
     Bounds,
@@ -24,13 +27,14 @@ from kerncap_stages.validate.compare.elements import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests import ReadsObjects
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store.chunks import DifferingChunks
 
     Bytes = npt.NDArray[np.uint8]
 
@@ -51,6 +55,11 @@ class States:
     actual: MemoryRef
     size_bytes: int
     witness: tuple[MemoryRef, MemoryRef] | None = None
+
+    @property
+    def every(self) -> tuple[MemoryRef, ...]:
+        """All of them, the two of the witness last."""
+        return self.pre, self.expected, self.actual, *(self.witness or ())
 
 
 def find_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:
@@ -100,45 +109,79 @@ def compare_states(
     ``element_type`` is ``bytes`` or one of bounds.ELEMENT_TYPES; the first element begins where the window
     does. ``rounding``: elements between written ones may differ, too, within the bounds.
     """
-    typed = "uint8" if element_type == "bytes" else element_type
-    exact = Bounds() if element_type == "bytes" else bounds
-    size = find_dtype(typed).itemsize
     low, high = window or (0, states.size_bytes)
-    parts: list[Difference] = []
-    stray: list[tuple[int, int]] = []
-    bins = max(1, min(HEAT_BINS, -(-(high - low) // size)))
-    heat = np.zeros(bins, np.int64)
-    written_bytes = differing_bytes = stray_bytes = 0
-    among = _find_written_range(store, states, size, low, high) if rounding else range(0)
-    for start, (pre, expected, actual, *witness) in _read_pieces(store, states, low, high):
-        written = _mark_written(pre, expected, witness)
-        differs = expected != actual
-        in_element = _widen(written, size)
-        if among:
-            in_element |= _mark_rounded(
-                actual, expected, differs & ~in_element, typed, exact, (start - low) // size, among
-            )
-        if typed in INTEGER_TYPES and not differs.any():
-            # The usual case for a right variant; skipping the rest makes it fast.
-            written_bytes += int(np.count_nonzero(written))
-            parts.append(Difference(elements=int(np.count_nonzero(in_element)) // size))
-            continue
-        outside = differs & ~in_element
-        written_bytes += int(np.count_nonzero(written))
-        differing_bytes += int(np.count_nonzero(differs & in_element))
-        stray_bytes += int(np.count_nonzero(outside))
-        if len(stray) < _MAX_STRAY_RANGES:
-            stray += [(start + first, length) for first, length in _find_ranges(outside)]
-        parts.append(_compare_written(actual, expected, in_element, typed, exact, start))
-        places = (start - low + np.flatnonzero(differs)) * bins // max(high - low, 1)
-        heat += np.bincount(places, minlength=bins)
+    kind = "uint8" if element_type == "bytes" else element_type
+    size = find_dtype(kind).itemsize
+    how = _How(
+        kind,
+        Bounds() if element_type == "bytes" else bounds,
+        size,
+        low,
+        high,
+        _find_written_range(store, states, size, low, high) if rounding else range(0),
+    )
+    chunks = find_differing_chunks(store, *states.every)
+    pieces = map_all(partial(_compare_chunk, chunks, how), _choose_chunks(chunks, low, high))
+    heat = np.sum([piece.heat for piece in pieces if piece.heat is not None], axis=0, initial=0)
     return RegionDifference(
-        written_bytes=written_bytes,
-        differing_bytes=differing_bytes,
-        difference=merge(parts),
-        stray=tuple(stray[:_MAX_STRAY_RANGES]),
-        stray_bytes=stray_bytes,
-        heat=tuple(int(count) for count in heat) if heat.any() else (),
+        written_bytes=sum(piece.written_bytes for piece in pieces),
+        differing_bytes=sum(piece.differing_bytes for piece in pieces),
+        difference=merge([piece.difference for piece in pieces]),
+        stray=tuple(islice((each for piece in pieces for each in piece.stray), _MAX_STRAY_RANGES)),
+        stray_bytes=sum(piece.stray_bytes for piece in pieces),
+        heat=tuple(map(int, heat)) if np.any(heat) else (),
+    )
+
+
+@dataclass(frozen=True)
+class _How:
+    """How a window of a region is compared; ``among``: these elements may be rounded otherwise."""
+
+    element_type: str
+    bounds: Bounds
+    element_bytes: int
+    low: int
+    high: int
+    among: range
+
+    @property
+    def bins(self) -> int:
+        return max(1, min(HEAT_BINS, -(-(self.high - self.low) // self.element_bytes)))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What ``RegionDifference`` says, of one chunk. heat: int64[bins] of ``_How``; None: nothing differs."""
+
+    written_bytes: int
+    difference: Difference
+    differing_bytes: int = 0
+    stray: Sequence[tuple[int, int]] = ()
+    stray_bytes: int = 0
+    heat: npt.NDArray[np.int64] | None = None
+
+
+def _compare_chunk(chunks: DifferingChunks, how: _How, number: int) -> _Piece:
+    start, (pre, expected, actual, *witness) = _read_piece(chunks, how.low, how.high, number)
+    written = _mark_written(pre, expected, witness)
+    differs = expected != actual
+    in_element = _widen(written, how.element_bytes)
+    if how.among:
+        first = (start - how.low) // how.element_bytes
+        in_element |= _mark_rounded(actual, expected, differs & ~in_element, how, first)
+    written_bytes = int(np.count_nonzero(written))
+    if how.element_type in INTEGER_TYPES and not differs.any():
+        # The usual case for a right variant; skipping the rest makes it fast.
+        return _Piece(written_bytes, Difference(int(np.count_nonzero(in_element)) // how.element_bytes))
+    outside = differs & ~in_element
+    places = (start - how.low + np.flatnonzero(differs)) * how.bins // max(how.high - how.low, 1)
+    return _Piece(
+        written_bytes,
+        _compare_written(actual, expected, in_element, how.element_type, how.bounds, start),
+        int(np.count_nonzero(differs & in_element)),
+        [(start + first, length) for first, length in _find_ranges(outside)[:_MAX_STRAY_RANGES]],
+        int(np.count_nonzero(outside)),
+        np.bincount(places, minlength=how.bins) if places.size else None,
     )
 
 
@@ -156,7 +199,9 @@ def _find_written_range(store: ReadsObjects, states: States, size: int, low: int
     only every n-th element.
     """
     first, last, gap = -1, -1, 0
-    for start, (pre, expected, _, *witness) in _read_pieces(store, states, low, high):
+    chunks = find_differing_chunks(store, *states.every)
+    for number in _choose_chunks(chunks, low, high):
+        start, (pre, expected, _, *witness) = _read_piece(chunks, low, high, number)
         in_element = _widen(_mark_written(pre, expected, witness), size)
         at = (start - low) // size + np.flatnonzero(in_element[: in_element.size // size * size : size])
         if at.size:
@@ -169,34 +214,34 @@ def _mark_rounded(
     actual: Bytes,
     expected: Bytes,
     outside: npt.NDArray[np.bool_],
-    element_type: str,
-    bounds: Bounds,
+    how: _How,
     number: int,
-    among: range,
 ) -> npt.NDArray[np.bool_]:
     """Mark elements in ``outside`` that are within the bounds, although the baseline did not write them.
 
-    number: of the first element. among: only these elements are marked.
+    number: of the first element. Only those of ``how.among`` are marked.
     """
-    size = find_dtype(element_type).itemsize
+    size, among = how.element_bytes, how.among
     marked = np.zeros(outside.size, np.bool_)
     low, high = (min(max(0, end - number), outside.size // size) * size for end in (among.start, among.stop))
     elements = outside[low:high].reshape(-1, size)
     at = np.flatnonzero(elements.any(axis=1))
     left, right = (each[low:high].reshape(-1, size)[at].ravel() for each in (actual, expected))
-    marked[low:high].reshape(-1, size)[at[mark_within_bounds(left, right, element_type, bounds)]] = True
+    at = at[mark_within_bounds(left, right, how.element_type, how.bounds)]
+    marked[low:high].reshape(-1, size)[at] = True
     return marked
 
 
-def _read_pieces(
-    store: ReadsObjects, states: States, low: int, high: int
-) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
-    """Yield (offset in the region, the states) of each chunk in which states differ, cut to a window."""
-    every = (states.pre, states.expected, states.actual, *(states.witness or ()))
-    for offset, chunks in read_differing_chunks(store, *every):
-        first, last = max(low, offset), min(high, offset + chunks[0].size)
-        if first < last:
-            yield first, tuple(chunk[first - offset : last - offset] for chunk in chunks)
+def _choose_chunks(chunks: DifferingChunks, low: int, high: int) -> list[int]:
+    """Return the numbers of the chunks that have bytes in a window."""
+    return [each for each in chunks.numbers if chunks.offset(each) < high and low < chunks.offset(each + 1)]
+
+
+def _read_piece(chunks: DifferingChunks, low: int, high: int, number: int) -> tuple[int, tuple[Bytes, ...]]:
+    """Return the offset of a chunk in the region, and the states of it, cut to a window."""
+    offset, states = chunks.offset(number), chunks.read(number)
+    first, last = max(low, offset), min(high, offset + states[0].size)
+    return first, tuple(each[first - offset : last - offset] for each in states)
 
 
 def count_changed_bytes(store: ReadsObjects, before: MemoryRef, after: MemoryRef) -> int:

@@ -7,6 +7,7 @@ The replayer writes the chunks that it found changed, of all regions, into one f
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, takewhile
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from kerncap_stages._native import StartedPiece
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.replay.report import ReplayResult
     from kerncap_stages.store import Store, Transaction
+
+_MOST_STARTED = 32  # chunks that are in memory because they are being hashed
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ def _apply_changes(
         return base
     before, memory = read_chunk_list(transaction, pre), read_chunk_list(transaction, base)
     writer = transaction.open_memory_writer(memory.size_bytes)
+    started: deque[StartedPiece] = deque()  # all cores hash them
     done = at = 0
     for index in (*changed, len(memory.digests)):
         same = memory.digests[done:index]
@@ -162,8 +167,12 @@ def _apply_changes(
             at = end
             if relocation is not None:
                 relocation.apply(chunk, partial(read_chunk, transaction, before, index))
-            writer.append(chunk)
+            started.append(writer.start(chunk))
+            if len(started) > _MOST_STARTED:
+                started.popleft().finish()
         done = index + 1
+    for piece in started:
+        piece.finish()
     return MemoryRef.to(writer.finish())
 
 

@@ -268,6 +268,7 @@ class ProcessReplayer:
             states_within_ms=within_ms,
             watched=self._watched,
             verify=bool(unverified),
+            verified=frozenset(memories - unverified),
         )
         is_verified = False
         try:

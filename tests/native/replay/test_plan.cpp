@@ -51,6 +51,7 @@ void a_line_that_is_not_understood_ends_it() {
     CHECK(!plan.ok());
     if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);
   }
+  CHECK(!parsed(k_head + "verified aa\n").ok());  // there is no such memory
   CHECK(!parsed("kcplan 1\n").ok());
   CHECK(!parsed("kcplan 2\nstore /s\n").ok());
   CHECK(!parsed(k_head + "memory aa 8192 4096\nchunk -\n").ok());  // a chunk is missing

@@ -162,6 +162,9 @@ void damage_ends_it_unless_it_was_verified_before() {
       CHECK(restored.error().message.find(victim) != std::string::npos);
     }
     CHECK(fixture.restore(driver, false).ok());
+    fixture.plan.memories["state"].is_verified = true;
+    CHECK(fixture.restore(driver).ok());
+    fixture.plan.memories["state"].is_verified = false;
   }
 }
 

@@ -8,6 +8,7 @@ from made_up_replays import VARIANT, Bench, double
 
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replay.plan import PlanFiles, write_plan
 from kerncap_stages.replay.report import ReplayResult
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replays import replayer as replayer_module
@@ -63,6 +64,34 @@ def test_a_state_is_hashed_by_the_first_replay_that_completes_from_it(replay, on
     assert replay(replayer, one, other, answer=ReplayResult(ReplayOutcome.COMPLETED, states=1))
     assert replay(replayer, one, other)  # the other one was left out
     assert replay(replayer, other) is not once
+
+
+def test_a_replay_hashes_only_the_states_that_no_other_one_did(replay, monkeypatch):
+    bench, known = replay.bench, []
+    replayer = ProcessReplayer(bench.store, bench.capture, 60.0, verify_once=True)
+    (captured,) = Start(bench.store, bench.capture).pre_states.values()
+
+    def answer(_store, _capture, request, _standbys):
+        known.append((request.verify, request.verified))
+        return ReplayResult(ReplayOutcome.COMPLETED, states=len(request.states))
+
+    monkeypatch.setattr(replayer_module, "replay_capture", answer)
+    changed = Changed(bench, np.full(64, 1, np.float32))
+    for further in ([], [changed], [changed]):
+        replayer._replay(None, Start(bench.store, bench.capture), None, None, further)
+    states = {captured, *changed.pre_states.values()}
+    assert known == [(True, frozenset()), (True, {captured}), (False, states)]
+
+
+def test_the_plan_names_the_states_that_are_not_hashed(store, tmp_path):
+    bench = Bench(store, double, double)
+    capture = bench.capture.model_copy(update={"loaded_code_objects": ()})
+    region = capture.regions[0]
+    files = PlanFiles(tmp_path / "code", verified=frozenset({region.pre}))
+    write_plan(store, capture, files, tmp_path / "plan")
+    lines = (tmp_path / "plan").read_text().splitlines()
+    assert f"memory {region.post.digest} 256 1048576" in lines
+    assert [line for line in lines if line.startswith("verified")] == [f"verified {region.pre.digest}"]
 
 
 def test_of_two_replays_at_the_same_time_one_hashes(replay, monkeypatch):
