@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages import __version__
@@ -81,25 +80,23 @@ def judge_and_publish(
             *(store, capture, settings.timeout_s, standbys, request.shape), verify_once=verify_once
         )
         # Killing a process in the middle of a kernel may cost a GPU of silicon dear.
-        with Speculation(replayer, kills=capture.device.software) as replays:
+        with Speculation(replayer, kills=capture.device.software, meanwhile=digest_code) as replays:
             baselines = Baselines(store, capture, replays, scope, known)
             made = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
         return made, baselines
 
     seen: list[BaselineReplay] = []
-    with ThreadPoolExecutor(1) as aside:
-        aside.submit(digest_code)  # which the manifest needs
-        try:
-            judgement, baselines = judge((lambda _: None) if fresh else make_kept_finder(store, seen))
-        except ArtifactError as error:
-            # A state that an earlier validation kept may be damaged: the captured kernel makes it again.
-            if isinstance(error, StoreError) or not set_states_aside(store, seen, request.capture):
-                raise
-            judgement, baselines = judge(make_kept_finder(store))
-            judgement = judgement.note(
-                "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, "
-                "and the captured kernel was replayed again"
-            )
+    try:
+        judgement, baselines = judge((lambda _: None) if fresh else make_kept_finder(store, seen))
+    except ArtifactError as error:
+        # A state that an earlier validation kept may be damaged: the captured kernel makes it again.
+        if isinstance(error, StoreError) or not set_states_aside(store, seen, request.capture):
+            raise
+        judgement, baselines = judge(make_kept_finder(store))
+        judgement = judgement.note(
+            "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, "
+            "and the captured kernel was replayed again"
+        )
     standbys.dismiss()  # they end while the verdict is published
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")

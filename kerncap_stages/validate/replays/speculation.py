@@ -15,7 +15,7 @@ from kerncap_stages.replay.process import INTERRUPTED_S, kill_running
 from kerncap_stages.validate.replays.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
@@ -123,15 +123,22 @@ class Speculation:
     """
 
     def __init__(
-        self, replayer: Replayer, *, kills: bool = False, neighbours: Neighbours = NO_NEIGHBOURS
+        self,
+        replayer: Replayer,
+        *,
+        kills: bool = False,
+        neighbours: Neighbours = NO_NEIGHBOURS,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         """``replayer`` makes the runs; several threads call it at once.
 
         kills: whether the end of the ``with`` block also kills runs that nobody has asked for.
+        meanwhile: is called once, when a run that was begun is waited for.
         """
         self._replayer = replayer
         self._neighbours = neighbours
         self._kills = kills
+        self._meanwhile = meanwhile
         self._pool = Pool(_THREADS)
         self._begun: dict[object, _Begun | _BegunInTurn] = {}
 
@@ -208,6 +215,9 @@ class Speculation:
         begun = self._begun.pop((start.key, variant), None)
         if begun is None:
             return self._replayer.run(start, variant, repeats)
+        if self._meanwhile is not None:
+            work, self._meanwhile = self._meanwhile, None
+            work()
         was_alone = all(each.future is begun.future for each in self._begun.values())
         answer = begun.answer(self._neighbours if was_alone else None)
         return answer or self._find_hang(begun) or self._replayer.run(start, variant, repeats)
