@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 from kerncap_stages.machine.one_thread import import_numpy
@@ -67,6 +69,8 @@ def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, V
         if at_once and (fresh or store.actions.get(request.first_key) is None):
             standbys.start_for_later()
         import_numpy()
+        if several:  # fresh values need it
+            Thread(target=import_module, args=("numpy.random",), daemon=True).start()
         from kerncap_stages.validate.verdict import judge_and_publish
 
         return judge_and_publish(store, request, standbys, fresh=fresh)

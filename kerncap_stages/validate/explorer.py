@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 MAX_REGIONS = 16
 # A program may have tens of GiB that the kernel does not use.
 MAX_UNREACHED_BYTES = 256 << 20
-# With fresh values; the variant then runs from them in the same process as from the captured state.
-MAX_FRESH_BYTES = MAX_CHANGED_BYTES
 # Perturbations that show which bytes a kernel writes even if it writes the value that was there before.
 _WITNESSES = (Perturbation.LIGHT_MAGNITUDE, *(of_regions for of_regions, _ in LIGHT_PAIRS))
 
@@ -57,7 +55,7 @@ class Limits:
 
     region_bytes: int = MAX_BYTES
     unreached_bytes: int = MAX_UNREACHED_BYTES
-    fresh_bytes: int = MAX_FRESH_BYTES
+    fresh_bytes: int = MAX_CHANGED_BYTES  # so that a variant runs from them in the process of its first run
 
 
 class Explorer:
@@ -226,11 +224,9 @@ class Explorer:
                 alone.append(start)
         if alone and not is_software and self._capture.size_bytes > MAX_BYTES_KEPT:
             self._replays.expect()  # while values become fresh
-        for start in alone:
+        not_made = [start for start in alone if start in of_captured_kernel]
+        for start in (each for each in alone if each not in not_made):
             self._replays.begin(start, variant, again)
-        begun = [] if is_software else [each for each in of_captured_kernel if each in alone]
-        for start in begun:  # these do not wait for fresh values, either
-            self._replays.begin(start, None)
         has_fresh = self._seed is not None and bool(self.inputs.fresh)
         known = self.fresh.found if has_fresh else None
         fresh = known.start if known else (self.fresh.guess_start() if has_fresh else None)
@@ -244,12 +240,15 @@ class Explorer:
         if in_turn and unreached is not None and unreached.changes is not None:
             in_turn.append(unreached)
         if not is_software:
-            self._begin_together([each for each in of_captured_kernel if each not in begun])
+            self._begin_together([start for start in of_captured_kernel if start not in not_made])
         if in_turn:
             self._replays.begin_in_turn(captured, in_turn, variant, repeats)
         if is_software and in_turn:
             # Two replays at once slow each other down there: the variant's comes first.
             self._begin_together(of_captured_kernel)
+        for start in not_made:  # that takes all cores: it happens while others are replayed
+            self._replays.begin(start, None)
+            self._replays.begin(start, variant, again)
 
     def _guess_unreached(self, fresh: Start | None) -> Start | None:
         """Return the state with unreached memory perturbed, if the judge will need it by itself.

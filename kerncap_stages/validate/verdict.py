@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages import __version__
+from kerncap_stages import __version__, _native
 from kerncap_stages.compilers.clock_reads import find_clock_reads
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, StoreError, UsageError
@@ -40,7 +40,7 @@ from kerncap_stages.validate.perturb.start import can_put_back
 from kerncap_stages.validate.replays.baselines import Baselines, make_kept_finder, set_states_aside
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE
 from kerncap_stages.validate.replays.replayer import ProcessReplayer
-from kerncap_stages.validate.replays.speculation import Speculation
+from kerncap_stages.validate.replays.speculation import THREADS, THREADS_OF_HARDWARE, Speculation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,7 @@ def judge_and_publish(
 
     Raises UsageError if the variant's file changed meanwhile.
     """
+    _native.keep_freed_memory()  # states with fresh values are made in arrays of the same sizes
     capture = load_as(store, request.capture, Capture)
     source = None if request.source is None else load_as(store, request.source, Source)
     settings = request.settings
@@ -79,8 +80,10 @@ def judge_and_publish(
         replayer = ProcessReplayer(
             *(store, capture, settings.timeout_s, standbys, request.shape), verify_once=verify_once
         )
+        is_software = capture.device.software
+        threads = THREADS if is_software else THREADS_OF_HARDWARE
         # Killing a process in the middle of a kernel may cost a GPU of silicon dear.
-        with Speculation(replayer, kills=capture.device.software, meanwhile=digest_code) as replays:
+        with Speculation(replayer, kills=is_software, meanwhile=digest_code, threads=threads) as replays:
             baselines = Baselines(store, capture, replays, scope, known)
             made = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
         return made, baselines

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/bindings.hpp"
+#include "core/freed_memory.hpp"
 #include "core/version.hpp"
 
 namespace nb = nanobind;
@@ -12,6 +13,7 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);
   module.def("version", [] { return std::string(kerncap::core::version()); });
   module.def("demangle", &kerncap::bindings::demangle, nb::arg("name"));
+  module.def("keep_freed_memory", &kerncap::core::keep_freed_memory);
   kerncap::bindings::hear_interrupts();
   kerncap::bindings::bind_store(module);
   kerncap::bindings::bind_transaction(module);

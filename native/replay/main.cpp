@@ -1,6 +1,5 @@
 // kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
 // stage that started us reads it from the file that it named: kernels may print to standard output.
-#include <malloc.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/freed_memory.hpp"
 #include "replay/address_space.hpp"
 #include "replay/driver.hpp"
 #include "replay/engine.hpp"
@@ -29,8 +29,6 @@ namespace {
 using core::Error;
 using core::ErrorCode;
 using core::Result;
-
-constexpr int k_least_mapped_bytes = 32 << 20, k_most_idle_bytes = 64 << 20;  // of malloc
 
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
@@ -167,9 +165,7 @@ int run(int argc, char** argv, Driver& driver) {
 }  // namespace
 
 int replay_main(int argc, char** argv, Driver& driver) {
-  // Otherwise free() gives the buffers for chunks back to the system, and those of the next state have page faults again.
-  ::mallopt(M_MMAP_THRESHOLD, k_least_mapped_bytes);
-  ::mallopt(M_TRIM_THRESHOLD, k_most_idle_bytes);
+  core::keep_freed_memory();
   Words words(argc, argv, driver);
   int code = 0;
   while (words.next()) {

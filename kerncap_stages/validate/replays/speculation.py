@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.replays.replayer import Replayer, Run
 
-# For the captured kernel and the variant from a perturbed state, and then from fresh values, while the
-# variant runs from the captured state.
-_THREADS = 2
+# For the captured kernel and the variant: each in one process from the captured state and from fresh values,
+# and in one from a perturbed state that is too large for that.
+THREADS = 2
+THREADS_OF_HARDWARE = 3
 _LOOK_S = 0.02
 # A run that takes longer is waited for before others are begun behind it.
 _POSTPONED_AFTER_MS = 2000
@@ -129,17 +130,18 @@ class Speculation:
         kills: bool = False,
         neighbours: Neighbours = NO_NEIGHBOURS,
         meanwhile: Callable[[], object] | None = None,
+        threads: int = THREADS,
     ) -> None:
         """``replayer`` makes the runs; several threads call it at once.
 
         kills: whether the end of the ``with`` block also kills runs that nobody has asked for.
-        meanwhile: is called once, when a run that was begun is waited for.
+        meanwhile: is called once, when a run that was begun is waited for. threads: so many runs at once.
         """
         self._replayer = replayer
         self._neighbours = neighbours
         self._kills = kills
         self._meanwhile = meanwhile
-        self._pool = Pool(_THREADS)
+        self._pool = Pool(threads)
         self._begun: dict[object, _Begun | _BegunInTurn] = {}
 
     def __enter__(self) -> Speculation:

@@ -10,8 +10,8 @@ from made_up_replays import VARIANT, Bench, choose_device, double
 
 from kerncap_stages.replay import kept
 from kerncap_stages.validate import engine, explorer, verdict
+from kerncap_stages.validate.perturb import start as start_module
 from kerncap_stages.validate.perturb.start import Start
-from kerncap_stages.validate.replays import baselines
 from kerncap_stages.validate.replays.limits import MAX_BYTES_AT_ONCE, MAX_BYTES_KEPT
 
 
@@ -97,22 +97,24 @@ def test_one_more_process_starts_for_a_later_verdict_on_large_memory(store, monk
     assert len(asked) == is_large
 
 
-def test_on_hardware_replays_from_a_state_that_is_too_large_do_not_wait_for_fresh_values(store, monkeypatch):
+def test_on_hardware_a_state_that_is_too_large_is_made_while_those_with_fresh_values_are_replayed(
+    store, monkeypatch
+):
     changes = Start.changes.fget
     monkeypatch.setattr(Start, "changes", property(lambda start: changes(start) if start.is_fresh else None))
     replayed = {VARIANT: threading.Event(), None: threading.Event()}
-    make = baselines.make_fresh_starts
+    make = start_module.perturb
 
-    def make_later(*arguments):
-        assert all(each.wait(timeout=60) for each in replayed.values())
-        return make(*arguments)
+    def make_later(store, transaction, trial, *more):
+        assert trial.is_fresh or all(each.wait(timeout=60) for each in replayed.values())
+        return make(store, transaction, trial, *more)
 
     class Told(Bench):
         def run(self, start, variant, repeats=None):
-            if start.is_perturbed and not start.is_fresh:
+            if start.is_fresh:
                 replayed[variant].set()
             return super().run(start, variant, repeats)
 
-    monkeypatch.setattr(baselines, "make_fresh_starts", make_later)
+    monkeypatch.setattr(start_module, "perturb", make_later)
     bench = choose_device(Told(store, double, double), software=False)
     assert bench.judge(seed=1).passed
