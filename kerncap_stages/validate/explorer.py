@@ -224,9 +224,6 @@ class Explorer:
                 alone.append(start)
         if alone and not is_software and self._capture.size_bytes > MAX_BYTES_KEPT:
             self._replays.expect()  # while values become fresh
-        not_made = [start for start in alone if start in of_captured_kernel]
-        for start in (each for each in alone if each not in not_made):
-            self._replays.begin(start, variant, again)
         has_fresh = self._seed is not None and bool(self.inputs.fresh)
         known = self.fresh.found if has_fresh else None
         fresh = known.start if known else (self.fresh.guess_start() if has_fresh else None)
@@ -240,14 +237,16 @@ class Explorer:
         if in_turn and unreached is not None and unreached.changes is not None:
             in_turn.append(unreached)
         if not is_software:
-            self._begin_together([start for start in of_captured_kernel if start not in not_made])
+            self._begin_together([start for start in of_captured_kernel if start not in alone])
         if in_turn:
             self._replays.begin_in_turn(captured, in_turn, variant, repeats)
         if is_software and in_turn:
             # Two replays at once slow each other down there: the variant's comes first.
             self._begin_together(of_captured_kernel)
-        for start in not_made:  # that takes all cores: it happens while others are replayed
-            self._replays.begin(start, None)
+        # To make and to restore these takes all cores, so fresh values come first.
+        for start in alone:
+            if start in of_captured_kernel:
+                self._replays.begin(start, None)
             self._replays.begin(start, variant, again)
 
     def _guess_unreached(self, fresh: Start | None) -> Start | None:
