@@ -18,25 +18,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.source import Source
 
-SOURCE_SUFFIXES = frozenset(
-    {
-        ".hip",
-        ".cu",
-        ".cuh",
-        ".cpp",
-        ".cc",
-        ".cxx",
-        ".c",
-        ".h",
-        ".hh",
-        ".hpp",
-        ".hxx",
-        ".inl",
-        ".inc",
-        ".ipp",
-        ".tpp",
-    }
-)
+HEADER_SUFFIXES = frozenset({".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp", ".tpp"})
+SOURCE_SUFFIXES = HEADER_SUFFIXES | {".hip", ".cu", ".cpp", ".cc", ".cxx", ".c"}
 _LISTED_SUFFIXES = SOURCE_SUFFIXES | {".py"}  # a Triton kernel is Python
 _MAX_FILE_BYTES = 16 << 20  # a larger file is data, not source
 

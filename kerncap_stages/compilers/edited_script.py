@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _UNIT = "translation_unit.cpp"
 _STATE = "edited.json"
 _PLAIN, _INSTANTIATED = "edited", "edited_instantiated"
+MADE_HEADERS = (f"{_PLAIN}.hpp", f"{_INSTANTIATED}.hpp")
 # Of the unit's lines. Below, it takes less to precompile all headers, while only the kernel is edited.
 _WORTH_SHARE = 0.5
 _LOADED = 2  # SHF_ALLOC

@@ -72,7 +72,7 @@ class NvccProject:
         except Refused as refusal:
             return Build(place_files(paths, self.editable), problem=str(refusal))
         placed = {**mirror.placed, paths[0]: self.editable}
-        files = {"compile_flags.rsp": make_nvcc_response_text(mirror.relocate(flags)).encode()}
+        files = {"compile_flags.rsp": make_nvcc_response_text([*mirror.relocate(flags), "-I."]).encode()}
         if is_nvrtc(compiler):
             files[SCRIPT] = Path(nvrtc_script.__file__).read_bytes()
         kernel = None

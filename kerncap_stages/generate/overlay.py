@@ -102,7 +102,8 @@ def make_overlay_files(
     files = {"vfs.yaml": make_overlay_text({rename(path): name for path, name in placed.items()}).encode()}
     for i, (unit, flags) in enumerate(units):
         files[f"translation_unit{format_number(i)}.cpp"] = make_unit_text(rename(unit)).encode()
-        told = make_response_text([rename(flag) for flag in flags])
+        # Last: the user's own headers may lie beside the editable file.
+        told = make_response_text([*(rename(flag) for flag in flags), "-iquote", "."])
         files[f"compile_flags{format_number(i)}.rsp"] = told.encode(errors="surrogateescape")
     return files
 
