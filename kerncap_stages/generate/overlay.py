@@ -103,7 +103,7 @@ def make_overlay_files(
     for i, (unit, flags) in enumerate(units):
         files[f"translation_unit{format_number(i)}.cpp"] = make_unit_text(rename(unit)).encode()
         # Last: the user's own headers may lie beside the editable file.
-        told = make_response_text([*(rename(flag) for flag in flags), "-iquote", "."])
+        told = make_response_text([*(rename(flag) for flag in flags), "-I."])
         files[f"compile_flags{format_number(i)}.rsp"] = told.encode(errors="surrogateescape")
     return files
 
