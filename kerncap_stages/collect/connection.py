@@ -94,9 +94,17 @@ class Connection:
             raise ProtocolError("a process sent a message before HELLO")
         return self._shared
 
-    def shake_hands(self, settings: LibrarySettings) -> None:
-        """Read HELLO and answer it. Raises ProtocolError if the process uses another protocol version."""
-        packet = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
+    def shake_hands(self, settings: LibrarySettings) -> bool:
+        """Read HELLO and answer it. False: the process has ended, or has waited too long for the answer.
+
+        Raises ProtocolError if the process uses another protocol version.
+        """
+        try:
+            packet = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
+        except ConnectionResetError:
+            return False
+        if not packet:
+            return False
         reader = Reader(packet)  # another version may have other fields after these three
         if (reader.u32(), reader.u64(), reader.u32()) != (Up.HELLO, protocol.MAGIC, protocol.VERSION):
             self.send(protocol.Refused("another version of the capture protocol"))
@@ -117,9 +125,13 @@ class Connection:
             flags=settings.flags,
             rules=tuple(settings.rules),
         )
-        socket.send_fds(self._socket, [protocol.encode(welcome)], [self.shared.fd])
+        try:
+            socket.send_fds(self._socket, [protocol.encode(welcome)], [self.shared.fd])
+        except OSError:
+            return False
         for replacement in settings.replacements:
             self.send(replacement)
+        return True
 
     def send(self, message: protocol.DownMessage) -> None:
         """Send a message. Ignores errors: the reading thread notices that the process has ended."""

@@ -227,7 +227,8 @@ class Collector:
         with self._lock:
             self._connections.append(connection)
         try:
-            connection.shake_hands(self.settings)
+            if not connection.shake_hands(self.settings):
+                return
             session = self._session(connection, self._emit)
             try:
                 for message in connection.read_messages():

@@ -36,6 +36,18 @@ constexpr std::chrono::milliseconds k_look_every{50};  // whether we are in a hu
 
 Error failure(const char* what) { return {ErrorCode::io, std::string(what) + ": " + std::strerror(errno)}; }
 
+// Waits until there is something to receive. False: it is late. Signals of the program's make the wait no longer.
+bool can_receive(int socket, Clock::time_point until) noexcept {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    if (left.count() <= 0) return false;
+    pollfd wanted{socket, POLLIN, 0};
+    if (const int found = ::poll(&wanted, 1, static_cast<int>(left.count())); found != 0) {
+      if (found > 0 || errno != EINTR) return found > 0;
+    }
+  }
+}
+
 // Receives one message, and a file descriptor when one comes with it. Empty at the end of the connection.
 std::span<std::byte> receive(int socket, std::span<std::byte> buffer, UniqueFd* passed) noexcept {
   iovec part{buffer.data(), buffer.size()};
@@ -101,13 +113,10 @@ Result<Channel*> Channel::connect(const std::string& socket_path, std::string_vi
 Result<void> Channel::shake_hands(std::string_view backend) {
   m_connected.store(true, std::memory_order_relaxed);
   if (!send(messages::Hello{.magic = k_magic, .version = k_version, .backend = backend})) return Error{ErrorCode::io, "the collector hung up"};
-  const timeval limit{k_answer_limit.count(), 0};
-  (void)::setsockopt(m_socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   std::vector<std::byte> buffer(k_max_message_bytes);
   UniqueFd memfd;
-  const std::span<std::byte> answer = receive(m_socket.get(), buffer, &memfd);
-  const timeval forever{};
-  (void)::setsockopt(m_socket.get(), SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+  std::span<std::byte> answer;
+  if (can_receive(m_socket.get(), Clock::now() + k_answer_limit)) answer = receive(m_socket.get(), buffer, &memfd);
   Reader reader(answer);
   const auto type = static_cast<Down>(reader.u32());
   if (type == Down::refused) {

@@ -14,6 +14,8 @@ Error gone() { return {ErrorCode::io, "the collector is gone"}; }
 
 Result<void> Course::hold(Dispatch& dispatch, const std::vector<const Dispatch*>& stopped) noexcept {
   dispatch.held_since = Clock::now();
+  m_overtaken.store(false, std::memory_order_seq_cst);
+  if (m_overtaking.load(std::memory_order_seq_cst) != 0) m_overtaken.store(true, std::memory_order_seq_cst);
   if (Result<void> held = m_device.hold(dispatch, stopped, m_settings.wait_limit); !held) return held;
   if (Result<void> drained = m_device.drain(dispatch, m_settings.wait_limit); !drained) return drained;
   dispatch.cost.drain_ns = ns_since(dispatch.held_since);
@@ -54,7 +56,9 @@ Result<void> Course::finish(Dispatch& dispatch) noexcept {
 }
 
 Result<void> Course::copy(Dispatch& dispatch, State state) noexcept {
+  if (is_overtaken()) return overtaken();
   const Result<std::uint64_t> copied = m_device.copy(dispatch, state, m_settings.wait_limit);
+  if (is_overtaken()) return overtaken();
   if (copied) {
     dispatch.cost.copied_bytes = copied.value();
     return {};

@@ -33,6 +33,15 @@ class Course {
   core::Result<void> after(Dispatch& dispatch) noexcept;
   core::Result<void> finish(Dispatch& dispatch) noexcept;
 
+  // A call of the program's that takes memory away, or changes it, can wait for the capture no longer: the capture fails,
+  // and so does each that begins before end_overtaking(). From any thread.
+  void begin_overtaking() noexcept {
+    m_overtaking.fetch_add(1, std::memory_order_seq_cst);
+    m_overtaken.store(true, std::memory_order_seq_cst);
+  }
+  void end_overtaking() noexcept { m_overtaking.fetch_sub(1, std::memory_order_seq_cst); }
+  [[nodiscard]] bool is_overtaken() const noexcept { return m_overtaken.load(std::memory_order_seq_cst); }
+
   // A copy has not come to its end: the way on which it went may be blocked for ever.
   [[nodiscard]] bool is_broken() const noexcept { return m_broken.load(std::memory_order_relaxed); }
 
@@ -43,6 +52,8 @@ class Course {
   Listener& m_listener;
   const Settings m_settings;
   std::atomic<bool> m_broken{false};
+  std::atomic<int> m_overtaking{0};     // calls
+  std::atomic<bool> m_overtaken{false}; // this capture was
 };
 
 }  // namespace kerncap::capture

@@ -46,11 +46,11 @@ bool DeferredCalls::defer(Call call) noexcept {
   return true;
 }
 
-void DeferredCalls::wait_for_turn(std::chrono::milliseconds limit) noexcept {
-  if (m_busy.load(std::memory_order_seq_cst) == 0) return;
+bool DeferredCalls::wait_for_turn(std::chrono::milliseconds limit) noexcept {
+  if (m_busy.load(std::memory_order_seq_cst) == 0) return true;
   std::unique_lock lock(m_mutex);
   const std::uint64_t moment = m_order.now();
-  m_changed.wait_for(lock, limit, [&] {
+  return m_changed.wait_for(lock, limit, [&] {
     return m_order.passed(moment) && (m_deferred.empty() || m_deferred.front().moment > moment) && !m_issuing;
   });
 }

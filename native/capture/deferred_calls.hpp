@@ -49,8 +49,8 @@ class DeferredCalls {
 
   // True: the call was kept. It may be made on any thread.
   [[nodiscard]] bool defer(Call call) noexcept;
-  // For calls that are synchronous: returns when it is their turn, or after the limit.
-  void wait_for_turn(std::chrono::milliseconds limit) noexcept;
+  // For calls that are synchronous: returns when it is their turn, or after the limit: false.
+  bool wait_for_turn(std::chrono::milliseconds limit) noexcept;
 
  private:
   struct Deferred {

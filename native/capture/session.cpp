@@ -179,13 +179,23 @@ bool Session::keep_until_idle(void* memory, void (*free)(void*)) noexcept {
   return true;
 }
 
-void Session::wait_until_idle() noexcept {
-  if (!m_window.load(std::memory_order_seq_cst)) return;
+Session::Call Session::wait_until_idle() noexcept {
+  if (!m_window.load(std::memory_order_seq_cst)) return {};
   std::unique_lock lock(m_mutex);
-  if (!m_window.load(std::memory_order_relaxed)) return;
+  if (!m_window.load(std::memory_order_relaxed)) return {};
   // For this window only: captures may follow each other so closely that no moment between them is seen.
-  const std::uint64_t closed = m_windows_closed;
-  m_changed.wait_for(lock, 2 * m_settings.wait_limit, [this, closed] { return m_windows_closed != closed; });
+  const auto is_closed = [this, closed = m_windows_closed] { return m_windows_closed != closed; };
+  if (m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_closed)) return {};
+  m_course.begin_overtaking();
+  m_changed.wait_for(lock, m_settings.wait_limit, is_closed);
+  return Call(m_course);
+}
+
+Session::Call Session::wait_for_turn() noexcept {
+  if (m_deferred.wait_for_turn(2 * m_settings.wait_limit)) return {};
+  m_course.begin_overtaking();
+  (void)m_deferred.wait_for_turn(m_settings.wait_limit);
+  return Call(m_course);
 }
 
 void Session::settle(Limit limit) noexcept {

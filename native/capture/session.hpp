@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "capture/course.hpp"
@@ -32,6 +33,19 @@ class Session {
     std::uint64_t first_number = 0;     // of a capture: none comes twice in a process
   };
 
+  // A call of the program's, while it is made. One that could wait no longer has made the capture under way fail.
+  class Call {
+   public:
+    Call() = default;
+    explicit Call(Course& overtaken) noexcept : m_overtaken(&overtaken) {}
+    Call(Call&& other) noexcept : m_overtaken(std::exchange(other.m_overtaken, nullptr)) {}
+    Call& operator=(Call&& other) noexcept { return std::swap(m_overtaken, other.m_overtaken), *this; }
+    ~Call() { if (m_overtaken != nullptr) m_overtaken->end_overtaking(); }
+
+   private:
+    Course* m_overtaken = nullptr;
+  };
+
   Session(QueuedDevice& device, Listener& listener, const Settings& settings) noexcept
       : m_device(device), m_listener(listener), m_settings(settings),
         m_course(device, listener, {settings.wait_limit, settings.with_post}), m_deferred(settings.first_number) {}
@@ -44,13 +58,14 @@ class Session {
 
   // For calls that take memory away. True: it is kept, and `free` called when the window closes.
   [[nodiscard]] bool keep_until_idle(void* memory, void (*free)(void*)) noexcept;
-  // The same for what cannot be put off: returns when this window is closed, or after twice the limit. Forget the
-  // memory before: a later window does not have it in its list then.
-  void wait_until_idle() noexcept;
+  // The same for what cannot be put off: returns when this window is closed. After twice the limit the capture fails, and
+  // this returns once its copies have ended, or after the limit. Forget the memory before: a later window does not have it
+  // in its list then. Make the call while what is returned lives.
+  [[nodiscard]] Call wait_until_idle() noexcept;
   // Asynchronous copies of the program, from the moment a dispatch is added until its capture is over. True: kept.
   [[nodiscard]] bool defer(DeferredCalls::Call call) noexcept { return m_deferred.defer(std::move(call)); }
-  // The same for synchronous ones: returns when it is their turn, or after twice the limit.
-  void wait_for_turn() noexcept { m_deferred.wait_for_turn(2 * m_settings.wait_limit); }
+  // The same for synchronous ones: returns when it is their turn, or as wait_until_idle().
+  [[nodiscard]] Call wait_for_turn() noexcept;
 
   // The program begins to end: gives a moment to what is about to leave. Nothing is forgotten.
   void settle(Limit limit) noexcept;
@@ -63,6 +78,8 @@ class Session {
   // In a forked child, which has none of our threads: calls pass through from now on. Async-signal-safe.
   void abandon_in_child() noexcept;
 
+  // No more memory may be read for the capture under way: it has failed.
+  [[nodiscard]] bool is_overtaken() const noexcept { return m_course.is_overtaken(); }
   // A copy has not come to its end: nothing more is captured.
   [[nodiscard]] bool is_broken() const noexcept { return m_course.is_broken(); }
   [[nodiscard]] std::uint64_t next_number() const noexcept { return m_deferred.begun(); }

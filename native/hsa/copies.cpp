@@ -85,12 +85,14 @@ hsa_status_t hsa_amd_memory_async_copy_rect(const hsa_pitched_ptr_t* dst, const 
 }
 
 hsa_status_t hsa_memory_copy(void* dst, const void* src, size_t size) {
-  if (enabled() && !tool()->profiling()) tool()->snapshots.session().wait_for_turn();
+  capture::Session::Call call;
+  if (enabled() && !tool()->profiling()) call = tool()->snapshots.session().wait_for_turn();
   return api().core.hsa_memory_copy_fn(dst, src, size);
 }
 
 hsa_status_t hsa_amd_memory_fill(void* ptr, uint32_t value, size_t count) {
-  if (enabled() && !tool()->profiling()) tool()->snapshots.session().wait_for_turn();
+  capture::Session::Call call;
+  if (enabled() && !tool()->profiling()) call = tool()->snapshots.session().wait_for_turn();
   return api().ext.hsa_amd_memory_fill_fn(ptr, value, count);
 }
 

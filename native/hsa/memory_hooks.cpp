@@ -128,9 +128,10 @@ hsa_status_t hsa_amd_memory_lock_to_pool(void* host_ptr, size_t size, hsa_agent_
 }
 
 hsa_status_t hsa_amd_memory_unlock(void* host_ptr) {
+  capture::Session::Call call;
   if (enabled()) {
     tool()->memory.pinned.unlock(address_of(host_ptr));
-    tool()->snapshots.session().wait_until_idle();   // the program may unmap it next
+    call = tool()->snapshots.session().wait_until_idle();   // the program may unmap it next
   }
   return api().ext.hsa_amd_memory_unlock_fn(host_ptr);
 }
@@ -170,9 +171,10 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
 }
 
 hsa_status_t hsa_amd_ipc_memory_detach(void* mapped_ptr) {
+  capture::Session::Call call;
   if (enabled()) {
     tool()->memory.allocations.remove(address_of(mapped_ptr));
-    tool()->snapshots.session().wait_until_idle();
+    call = tool()->snapshots.session().wait_until_idle();
   }
   return api().ext.hsa_amd_ipc_memory_detach_fn(mapped_ptr);
 }
@@ -187,9 +189,10 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t num_agents, hsa_agent_t* agents
 }
 
 hsa_status_t hsa_amd_interop_unmap_buffer(void* ptr) {
+  capture::Session::Call call;
   if (enabled()) {
     tool()->memory.allocations.remove(address_of(ptr));
-    tool()->snapshots.session().wait_until_idle();
+    call = tool()->snapshots.session().wait_until_idle();
   }
   return api().ext.hsa_amd_interop_unmap_buffer_fn(ptr);
 }

@@ -274,10 +274,11 @@ hsa_status_t hsa_executable_freeze(hsa_executable_t executable, const char* opti
 }
 
 hsa_status_t hsa_executable_destroy(hsa_executable_t executable) {
+  capture::Session::Call call;
   if (enabled()) {
-    tool()->snapshots.session().wait_until_idle();
+    { const auto first = tool()->snapshots.session().wait_until_idle(); }
     tool()->modules.remove(executable);
-    tool()->snapshots.session().wait_until_idle();   // a capture that began in between has its memory in its list
+    call = tool()->snapshots.session().wait_until_idle();   // a capture that began in between has its memory in its list
   }
   return api().core.hsa_executable_destroy_fn(executable);
 }

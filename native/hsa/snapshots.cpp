@@ -138,9 +138,12 @@ Result<void> Snapshots::drain(capture::Dispatch&, Limit limit) noexcept {
   return m_copier.drain(tool()->copies.routes(), Clock::now() + limit);
 }
 
-Result<std::uint64_t> Snapshots::copy(capture::Dispatch& dispatch, capture::State state, Limit) noexcept {
+Result<std::uint64_t> Snapshots::copy(capture::Dispatch& dispatch, capture::State state, Limit limit) noexcept {
   StateCopy& copy = *job_of(dispatch).state;
   const Result<void> copied = state == capture::State::pre ? copy.pre() : copy.post();
+  // No copy is under way when memory may go, unless one hangs.
+  const bool hangs = !copied && copied.error().code == ErrorCode::timeout && !m_session.is_overtaken();
+  if (!copied && !hangs) (void)m_copier.flush(limit);
   if (!copied) return copied.error();
   return copy.copied_bytes();
 }

@@ -42,9 +42,10 @@ hsa_status_t hsa_amd_vmem_map(void* va, size_t size, size_t in_offset, hsa_amd_v
 }
 
 hsa_status_t hsa_amd_vmem_unmap(void* va, size_t size) {
+  capture::Session::Call call;
   if (enabled()) {
     tool()->memory.mappings.unmap(address_of(va), size);
-    tool()->snapshots.session().wait_until_idle();
+    call = tool()->snapshots.session().wait_until_idle();
   }
   return api().ext.hsa_amd_vmem_unmap_fn(va, size);
 }

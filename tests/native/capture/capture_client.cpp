@@ -11,6 +11,7 @@
 //   notes            sends notes until one is not taken
 //   lose             closes all descriptors from 3 on, and sends a note
 //   sleep            until it is killed
+//   tick             alone: a timer interrupts its calls ten times a second, from before it connects
 //   fork             forks; the child waits for its standard input's end, and tries to send
 //   die              ends by SIGKILL
 //   wait             waits until the collector wants no more, and says why
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,9 +137,19 @@ void fork_a_child(Channel& channel) {
   _exit(channel.send(messages::Note{.text = "from the child"}) ? 1 : 0);
 }
 
+void tick() {
+  struct sigaction action{};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval often{{0, 100'000}, {0, 100'000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && argv[1] == std::string_view("tick")) tick();
   const auto connected = Channel::connect(getenv("KERNCAP_SOCKET"), "hsa");
   if (!connected) {
     printf("error %s\n", connected.error().message.c_str());

@@ -50,15 +50,15 @@ void calls_are_made_in_their_order_once_their_captures_are_over() {
 
 void a_synchronous_call_waits_for_its_turn_or_for_the_limit() {
   DeferredCalls calls(0);
-  calls.wait_for_turn(milliseconds(60'000));   // at once
+  CHECK(calls.wait_for_turn(milliseconds(60'000)));   // at once
   const auto number = calls.begin_capture();
-  calls.wait_for_turn(milliseconds(5));        // in vain
+  CHECK(!calls.wait_for_turn(milliseconds(5)));       // in vain
   std::atomic<bool> made{false};
   std::atomic<bool> waits{false};
   CHECK(calls.defer([&] { made = true; }));
   std::thread waiting([&] {
     waits = true;
-    calls.wait_for_turn(milliseconds(60'000));
+    CHECK(calls.wait_for_turn(milliseconds(60'000)));
     CHECK(made);
   });
   while (!waits) std::this_thread::yield();

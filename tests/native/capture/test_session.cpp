@@ -205,7 +205,7 @@ void copies_are_deferred_from_the_submission_on() {
   rig.start();
   CHECK(made == 0);
   first->reached = true;
-  rig.session.wait_for_turn();
+  (void)rig.session.wait_for_turn();
   CHECK(made == 1);
   CHECK(rig.stub.log().find("release") != std::string::npos);
 }
@@ -215,8 +215,34 @@ void what_cannot_be_kept_waits() {
   rig.add();
   rig.start();
   wait_for([&] { return rig.stub.stuck.load(); });
-  rig.session.wait_until_idle();
+  (void)rig.session.wait_until_idle();
   CHECK(rig.stub.log().find("release") != std::string::npos);
+}
+
+// A capture may take longer than each of its waits. What it would read next is about to go, or to change.
+void a_capture_fails_where_the_program_can_wait_no_longer() {
+  for (const bool is_copy : {false, true}) {
+    for (const char* when : {"pre", "post"}) {
+      Rig rig("", Stub::fails, true, milliseconds(20));
+      rig.stub.at_step = [&](const std::string& step) {
+        if (step == when) wait_for([&] { return rig.session.is_overtaken(); });
+      };
+      rig.add();
+      rig.start();
+      wait_for([&] { return rig.stub.log().find(when) != std::string::npos; });
+      {
+        const Session::Call call = is_copy ? rig.session.wait_for_turn() : rig.session.wait_until_idle();
+        CHECK(rig.stub.log().find("release") != std::string::npos);
+        rig.add();   // begins while the program's call is made
+        wait_for([&] { return rig.stub.failures == 2; });
+      }
+      CHECK(rig.stub.log().find("failed: a call of the program") != std::string::npos);
+      CHECK(rig.stub.successes == 0);
+      rig.stub.at_step = nullptr;
+      rig.add();
+      wait_for([&] { return rig.stub.successes == 1; });
+    }
+  }
 }
 
 // Programs' threads do everything at once; nothing is lost, and nothing comes twice.
@@ -231,7 +257,7 @@ void many_threads() {
     threads.emplace_back([&, i] {
       while (!over) {
         if (i < 3) kept += rig.session.keep_until_idle(&kept, count_free);
-        if (i == 3) rig.session.wait_until_idle();
+        if (i == 3) (void)rig.session.wait_until_idle();
         if (i == 4) rig.session.settle(milliseconds(1));
         std::this_thread::yield();
       }
@@ -264,6 +290,7 @@ int main() {
   what_is_freed_in_the_window_is_kept_until_it_closes();
   copies_are_deferred_from_the_submission_on();
   what_cannot_be_kept_waits();
+  a_capture_fails_where_the_program_can_wait_no_longer();
   many_threads();
   return kerncap::test::exit_code();
 }

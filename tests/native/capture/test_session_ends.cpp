@@ -118,7 +118,7 @@ void a_forked_child_goes_its_own_way_in_each_state() {
       ::alarm(60);
       rig.session.abandon_in_child();
       const bool kept = rig.session.keep_until_idle(nullptr, free_nothing);
-      rig.session.wait_until_idle();
+      (void)rig.session.wait_until_idle();
       rig.session.settle(milliseconds(1000));
       std::unique_ptr<Dispatch> nothing;
       const bool taken = rig.session.add(nothing);

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from kerncap_stages.collect.connection import Connection, LibrarySettings, has_memory
-from kerncap_stages.collect.protocol import Mode, Up
+from kerncap_stages.collect.protocol import MAGIC, VERSION, Hello, Mode, Up, encode
 from kerncap_stages.collect.shared_memory import SharedMemory
 from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
@@ -45,6 +45,31 @@ def test_a_collector_that_hears_nothing_is_given_up_and_finds_what_was_said(tmp_
         assert set(said) == {Up.NOTE}
         assert connection.is_lost()
         connection.close()
+
+
+@pytest.mark.slow  # 20 s
+def test_a_collector_that_answers_nothing_is_given_up_though_signals_come_meanwhile(tmp_path):
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(path)
+        server.listen()
+        words = [LIBRARY_FOLDER / "capture_client", "tick"]
+        client = subprocess.Popen(
+            words, env={**os.environ, "KERNCAP_SOCKET": path}, stdout=subprocess.PIPE, text=True
+        )
+        said, _ = client.communicate(timeout=60)
+        assert (client.returncode, said) == (3, "error no answer from the collector\n")
+
+
+@pytest.mark.parametrize("says_hello", [False, True])
+def test_a_process_that_goes_before_it_is_answered_is_no_error(says_hello):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = Connection(ours, lambda _: None)
+    if says_hello:
+        theirs.send(encode(Hello(magic=MAGIC, version=VERSION, backend="hsa")))
+    theirs.close()
+    assert not connection.shake_hands(LibrarySettings(Mode.CAPTURE))
+    connection.close()
 
 
 def test_a_process_that_closes_its_files_and_goes_on_is_heard_no_more(tmp_path):
