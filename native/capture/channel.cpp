@@ -42,9 +42,9 @@ bool can_receive(int socket, Clock::time_point until) noexcept {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (left.count() <= 0) return false;
     pollfd wanted{socket, POLLIN, 0};
-    if (const int found = ::poll(&wanted, 1, static_cast<int>(left.count())); found != 0) {
-      if (found > 0 || errno != EINTR) return found > 0;
-    }
+    const int found = ::poll(&wanted, 1, static_cast<int>(left.count()));
+    if (found > 0) return true;
+    if (found < 0 && errno != EINTR) return false;
   }
 }
 

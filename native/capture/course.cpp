@@ -9,6 +9,7 @@ using core::ErrorCode;
 using core::Result;
 
 Error gone() { return {ErrorCode::io, "the collector is gone"}; }
+Error overtaken() { return {ErrorCode::timeout, k_overtaken}; }
 
 }  // namespace
 
@@ -58,13 +59,11 @@ Result<void> Course::finish(Dispatch& dispatch) noexcept {
 Result<void> Course::copy(Dispatch& dispatch, State state) noexcept {
   if (is_overtaken()) return overtaken();
   const Result<std::uint64_t> copied = m_device.copy(dispatch, state, m_settings.wait_limit);
+  if (!copied) m_broken = m_broken || copied.error().code == ErrorCode::timeout;
   if (is_overtaken()) return overtaken();
-  if (copied) {
-    dispatch.cost.copied_bytes = copied.value();
-    return {};
-  }
-  m_broken = m_broken || copied.error().code == ErrorCode::timeout;
-  return copied.error();
+  if (!copied) return copied.error();
+  dispatch.cost.copied_bytes = copied.value();
+  return {};
 }
 
 }  // namespace kerncap::capture

@@ -19,9 +19,7 @@ using Limit = std::chrono::milliseconds;
 inline constexpr const char* k_runtime_ends = "the program shut the runtime down";
 
 // Why a copy ends where `Session::is_overtaken()` has turned true: a device asks for each piece of memory.
-inline core::Error overtaken() {
-  return {core::ErrorCode::timeout, "a call of the program that takes memory away, or copies, could wait no longer"};
-}
+inline constexpr const char* k_overtaken = "a call of the program that takes memory away, or copies, could wait no longer";
 
 // A dispatch that is wanted. The back end derives from it what it needs: its queue, packets, signals.
 struct Dispatch {

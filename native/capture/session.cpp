@@ -186,16 +186,16 @@ Session::Call Session::wait_until_idle() noexcept {
   // For this window only: captures may follow each other so closely that no moment between them is seen.
   const auto is_closed = [this, closed = m_windows_closed] { return m_windows_closed != closed; };
   if (m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_closed)) return {};
-  m_course.begin_overtaking();
+  Call call(m_course);
   m_changed.wait_for(lock, m_settings.wait_limit, is_closed);
-  return Call(m_course);
+  return call;
 }
 
 Session::Call Session::wait_for_turn() noexcept {
   if (m_deferred.wait_for_turn(2 * m_settings.wait_limit)) return {};
-  m_course.begin_overtaking();
+  Call call(m_course);
   (void)m_deferred.wait_for_turn(m_settings.wait_limit);
-  return Call(m_course);
+  return call;
 }
 
 void Session::settle(Limit limit) noexcept {

@@ -37,7 +37,7 @@ class Session {
   class Call {
    public:
     Call() = default;
-    explicit Call(Course& overtaken) noexcept : m_overtaken(&overtaken) {}
+    explicit Call(Course& overtaken) noexcept : m_overtaken(&overtaken) { overtaken.begin_overtaking(); }
     Call(Call&& other) noexcept : m_overtaken(std::exchange(other.m_overtaken, nullptr)) {}
     Call& operator=(Call&& other) noexcept { return std::swap(m_overtaken, other.m_overtaken), *this; }
     ~Call() { if (m_overtaken != nullptr) m_overtaken->end_overtaking(); }

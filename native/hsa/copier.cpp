@@ -91,7 +91,7 @@ struct Copier::Engine final : capture::SlotCopier {
   std::vector<hsa_signal_t> done;        // one per slot; empty between captures
 
   Result<void> begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept override {
-    if (tool()->snapshots.session().is_overtaken()) return capture::overtaken();
+    if (tool()->snapshots.session().is_overtaken()) return Error{ErrorCode::device, capture::k_overtaken};
     launch(slot, from, slots + slot * tool()->channel->slot_bytes(), bytes);
     return {};
   }

@@ -276,7 +276,7 @@ hsa_status_t hsa_executable_freeze(hsa_executable_t executable, const char* opti
 hsa_status_t hsa_executable_destroy(hsa_executable_t executable) {
   capture::Session::Call call;
   if (enabled()) {
-    { const auto first = tool()->snapshots.session().wait_until_idle(); }
+    (void)tool()->snapshots.session().wait_until_idle();
     tool()->modules.remove(executable);
     call = tool()->snapshots.session().wait_until_idle();   // a capture that began in between has its memory in its list
   }

@@ -141,11 +141,11 @@ Result<void> Snapshots::drain(capture::Dispatch&, Limit limit) noexcept {
 Result<std::uint64_t> Snapshots::copy(capture::Dispatch& dispatch, capture::State state, Limit limit) noexcept {
   StateCopy& copy = *job_of(dispatch).state;
   const Result<void> copied = state == capture::State::pre ? copy.pre() : copy.post();
-  // No copy is under way when memory may go, unless one hangs.
-  const bool hangs = !copied && copied.error().code == ErrorCode::timeout && !m_session.is_overtaken();
-  if (!copied && !hangs) (void)m_copier.flush(limit);
-  if (!copied) return copied.error();
-  return copy.copied_bytes();
+  if (copied) return copy.copied_bytes();
+  if (copied.error().code == ErrorCode::timeout) return copied.error();   // a copy hangs
+  // None may be under way when memory goes.
+  const Result<void> flushed = m_copier.flush(limit);
+  return !flushed && flushed.error().code == ErrorCode::timeout ? flushed.error() : copied.error();
 }
 
 Result<void> Snapshots::undisturbed(const capture::Dispatch&, capture::State state) noexcept {

@@ -245,6 +245,20 @@ void a_capture_fails_where_the_program_can_wait_no_longer() {
   }
 }
 
+void a_copy_that_hangs_is_known_also_where_the_program_waits_no_longer() {
+  Rig rig("pre", Stub::hangs, true, milliseconds(20));
+  rig.stub.at_step = [&](const std::string& step) {
+    if (step == "pre") wait_for([&] { return rig.session.is_overtaken(); });
+  };
+  rig.add();
+  rig.start();
+  wait_for([&] { return rig.stub.log().find("pre") != std::string::npos; });
+  (void)rig.session.wait_until_idle();
+  wait_for([&] { return rig.stub.failures == 1; });
+  CHECK(rig.stub.log().find("failed: a call of the program") != std::string::npos);
+  CHECK(rig.session.is_broken());
+}
+
 // Programs' threads do everything at once; nothing is lost, and nothing comes twice.
 void many_threads() {
   constexpr int k_dispatches = 300;
@@ -291,6 +305,7 @@ int main() {
   copies_are_deferred_from_the_submission_on();
   what_cannot_be_kept_waits();
   a_capture_fails_where_the_program_can_wait_no_longer();
+  a_copy_that_hangs_is_known_also_where_the_program_waits_no_longer();
   many_threads();
   return kerncap::test::exit_code();
 }
