@@ -97,8 +97,8 @@ def judge_and_publish(
             raise
         judgement, baselines = judge(make_kept_finder(store))
         judgement = judgement.note(
-            "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, "
-            "and the captured kernel was replayed again"
+            "states that an earlier verdict kept were damaged: they are in the store's folder damaged/, and "
+            "the captured kernel was replayed again"
         )
     standbys.dismiss()  # they end while the verdict is published
     if request.variant is not None and request.variant.read_bytes() != request.code:

@@ -110,17 +110,14 @@ def compare_states(
     does. ``rounding``: elements between written ones may differ, too, within the bounds.
     """
     low, high = window or (0, states.size_bytes)
-    kind = "uint8" if element_type == "bytes" else element_type
-    size = find_dtype(kind).itemsize
-    how = _How(
-        kind,
-        Bounds() if element_type == "bytes" else bounds,
-        size,
-        low,
-        high,
-        _find_written_range(store, states, size, low, high) if rounding else range(0),
+    how = (
+        _How("uint8", Bounds(), low, high)
+        if element_type == "bytes"
+        else _How(element_type, bounds, low, high)
     )
     chunks = find_differing_chunks(store, *states.every)
+    if rounding:
+        how = replace(how, among=_find_written_range(chunks, how.element_bytes, low, high))
     pieces = map_all(partial(_compare_chunk, chunks, how), _choose_chunks(chunks, low, high))
     heat = np.sum([piece.heat for piece in pieces if piece.heat is not None], axis=0, initial=0)
     return RegionDifference(
@@ -139,10 +136,13 @@ class _How:
 
     element_type: str
     bounds: Bounds
-    element_bytes: int
     low: int
     high: int
-    among: range
+    among: range = range(0)
+
+    @property
+    def element_bytes(self) -> int:
+        return find_dtype(self.element_type).itemsize
 
     @property
     def bins(self) -> int:
@@ -192,14 +192,13 @@ def _mark_written(pre: Bytes, expected: Bytes, witness: Sequence[Bytes]) -> npt.
     return written
 
 
-def _find_written_range(store: ReadsObjects, states: States, size: int, low: int, high: int) -> range:
+def _find_written_range(chunks: DifferingChunks, size: int, low: int, high: int) -> range:
     """Return the range of elements in a window from the first written one to the last.
 
     It is padded on both sides by the largest gap between two written elements, because a kernel may write
     only every n-th element.
     """
     first, last, gap = -1, -1, 0
-    chunks = find_differing_chunks(store, *states.every)
     for number in _choose_chunks(chunks, low, high):
         start, (pre, expected, _, *witness) = _read_piece(chunks, low, high, number)
         in_element = _widen(_mark_written(pre, expected, witness), size)

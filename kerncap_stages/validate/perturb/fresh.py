@@ -32,7 +32,7 @@ from kerncap_stages.validate.perturb.moving import (
 from kerncap_stages.validate.perturb.slabs import cut_into_slabs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.unsignedinteger]
 
 _SLAB = 1 << 20  # elements that change places with each other
+_MOST_MADE_BYTES = 80 << 20  # of states that are made at once
 _ONE_ZERO_OF = 4  # elements, where some become zero
 _FLAGS = "flags"  # bytes that are 0 or 1
 _ONE_FLAG_OF = 4  # flags, where some change
@@ -122,8 +123,16 @@ class FreshValues:
         self._types: dict[tuple[Span, bool], str | None] = {}
         self._places: dict[tuple[int, str | None], bool] = {}  # whether a slab's integers look like places
 
-    def make(self, *varieties: Variety) -> list[Bytes]:
-        """Return the region with fresh values of each variety: uint8[size_bytes]."""
+    def make(self, *varieties: Variety) -> Iterator[Bytes]:
+        """Yield the region with fresh values of each variety: uint8[size_bytes].
+
+        They are made at once, unless that takes much memory: then each when it is asked for.
+        """
+        several = len(varieties) if self.captured.size * len(varieties) <= _MOST_MADE_BYTES else 1
+        for first in range(0, len(varieties), several):
+            yield from self._make_at_once(varieties[first : first + several])
+
+    def _make_at_once(self, varieties: Sequence[Variety]) -> list[Bytes]:
         contents = [self.captured.copy() for _ in varieties]
         # An input may be fresh in many small parts, each of which is one slab.
         do_all(

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 # bytes that the kernel is known to write.
 MAX_BYTES = 1 << 30
 _MOST_KEPT_BYTES = 32 << 20  # of regions whose fresh values are kept; these take twice as much
-_MOST_MADE_BYTES = 80 << 20  # of states with fresh values that are made at once
 _SLAB_BYTES = 1 << 20  # of a pattern that is made once and used again; a multiple of the size of every unit
 
 
@@ -262,15 +261,8 @@ def perturb_freshly(
             is_output=is_output,
             known=None if first.all_fresh is None else window.read(store, first.all_fresh),
         )
-    # All of them at once, unless that takes much memory.
-    several = len(trials) if values.captured.size <= _MOST_MADE_BYTES // len(trials) else 1
-    contents = (
-        content
-        for number in range(0, len(trials), several)
-        for content in values.make(*(trial.variety for trial in trials[number : number + several]))
-    )
     states = []
-    for trial, content in zip(trials, contents, strict=True):
+    for trial, content in zip(trials, values.make(*(trial.variety for trial in trials)), strict=True):
         # Without floats several states are the same. Comparing them takes less time than hashing.
         if are_same(content, values.captured):
             states.append(region.pre)
