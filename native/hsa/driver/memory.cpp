@@ -29,9 +29,14 @@ std::string span_of(const replay::Range& range) { return hex(range.base) + "-" +
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// The flags of the pool that memory of this kind comes from.
+// The flags of the pool of a device that memory of this kind comes from.
 std::uint32_t pool_flags(Kind kind) {
   switch (kind) {
+    case Kind::host_coarse:
+    case Kind::host_pinned:
+    case Kind::host_registered:
+    case Kind::managed:
+    case Kind::kernarg:
     case Kind::device_fine: return HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED;
     case Kind::device_extended_fine: return HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED;
     default: return HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
@@ -135,7 +140,6 @@ Result<void> HsaDriver::place_on_host(const replay::Range& range) {
   if (got != pointer(range.base)) {
     return Error{ErrorCode::device, "cannot map host memory at " + span_of(range) + ": " + std::strerror(errno)};
   }
-  note_reached(range, true);
   std::vector<hsa_agent_t> agents = agents_of(range.first->access);
   if (range.first->kind == Kind::managed) {
     std::vector<hsa_amd_svm_attribute_pair_t> attributes;
@@ -144,16 +148,28 @@ Result<void> HsaDriver::place_on_host(const replay::Range& range) {
     }
     const hsa_status_t status =
         m_runtime.hsa_amd_svm_attributes_set(got, range.bytes, attributes.data(), attributes.size());
-    if (status == HSA_STATUS_SUCCESS) return {};
+    if (status == HSA_STATUS_SUCCESS) {
+      note_reached(range, true);
+      return {};
+    }
   }
   void* seen = nullptr;
   const hsa_status_t status =
       m_runtime.hsa_amd_memory_lock(got, range.bytes, agents.data(), static_cast<int>(agents.size()), &seen);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "pinning " + span_of(range), status);
   if (seen != got) {
-    return Error{ErrorCode::device, "the GPU would see the host memory " + span_of(range) + " at " +
-                                        hex(reinterpret_cast<std::uint64_t>(seen)) + " instead"};
+    // Without the driver's SVM, a GPU never has registered memory where the processor has it.
+    m_runtime.hsa_amd_memory_unlock(got);
+    ::munmap(got, range.bytes);
+    if (!place_on_device(range)) {
+      return Error{ErrorCode::unsupported, "the GPU cannot have host memory at " + span_of(range) + ": its driver has no SVM here"};
+    }
+    if (m_opened.stand_ins.empty()) {
+      m_opened.stand_ins.push_back("host memory lies on the GPU here, as its driver has no SVM: times may differ");
+    }
+    return {};
   }
+  note_reached(range, true);
   return {};
 }
 
@@ -324,7 +340,7 @@ Result<void> HsaDriver::save(const std::vector<std::pair<const replay::Region*, 
       in_place_parts.push_back({address, part.bytes});
       continue;
     }
-    Saved saved{region->on_host(), {}, region->base + part.offset, part.bytes, nullptr};
+    Saved saved{in_place(address, part.bytes).memory != nullptr, {}, region->base + part.offset, part.bytes, nullptr};
     if (saved.on_host) {
       saved.copy = new std::byte[part.bytes];
     } else {

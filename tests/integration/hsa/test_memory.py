@@ -73,6 +73,23 @@ def test_hundreds_of_code_objects(stages, program):
         assert word_in(stages, region_at(capture, word), "pre", word) == number
 
 
+@pytest.mark.parametrize("svm", ["1", "0"])
+def test_arguments_in_registered_memory(stages, program, svm):
+    """Without the driver's SVM the GPU has registered memory at another address than the processor."""
+    stages.variables["HSA_USE_SVM"] = svm
+    (capture,), printed = stages.capture_and_listen(
+        "target", program("registered_arguments"), program("words_kernels")
+    )
+    assert "wrong 0" in printed
+    found = addresses(printed)
+    assert (found["on_host"] == found["on_gpu"]) == (svm == "1")
+    region = region_at(capture, found["on_gpu"])
+    assert (region["kind"], region["base_address"]) == ("host_registered", found["on_gpu"])
+    assert bytes.fromhex(capture["kernarg"])[:8] == found["word"].to_bytes(8, "little")
+    assert [word_in(stages, region, state, found["word"]) for state in ("pre", "post")] == [41, 42]
+    assert stages.replay("@capture").must().manifest["matches_golden"] is True
+
+
 def test_only_what_the_arguments_lead_to(stages, program):
     app = program("linked_list")
     (capture,), printed = stages.capture_and_listen("target(", app, options=("--reachable",))
