@@ -3,6 +3,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -57,6 +58,23 @@ class ElfFile {
 
   [[nodiscard]] const Elf64_Ehdr& header() const noexcept { return m_header; }
 
+  // Where the last of the two tables ends that a header speaks of. A sum that is too large is the largest number.
+  [[nodiscard]] static std::uint64_t end_of_tables(const Elf64_Ehdr& header) noexcept {
+    return std::max({std::uint64_t{sizeof header}, sum(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr)),
+                     sum(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr))});
+  }
+  // Where the last thing ends that the tables speak of, in the bytes or behind them. Nothing if a table is not all there.
+  [[nodiscard]] std::optional<std::uint64_t> end_of_contents() const noexcept {
+    if (segments().size() != m_header.e_phnum || sections().size() != m_header.e_shnum) return std::nullopt;
+    std::uint64_t end = end_of_tables(m_header);
+    for (const Elf64_Phdr& segment : segments()) end = std::max(end, sum(segment.p_offset, segment.p_filesz));
+    for (const Elf64_Shdr& section : sections()) {
+      const bool is_in_file = section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL;
+      if (is_in_file) end = std::max(end, sum(section.sh_offset, section.sh_size));
+    }
+    return end;
+  }
+
   [[nodiscard]] bool holds(std::uint64_t offset, std::uint64_t size_bytes) const noexcept {
     return offset <= m_bytes.size() && size_bytes <= m_bytes.size() - offset;
   }
@@ -98,6 +116,10 @@ class ElfFile {
 
  private:
   explicit ElfFile(std::span<const std::byte> bytes) noexcept : m_bytes(bytes) {}
+  [[nodiscard]] static std::uint64_t sum(std::uint64_t offset, std::uint64_t size_bytes) noexcept {
+    std::uint64_t end = 0;
+    return __builtin_add_overflow(offset, size_bytes, &end) ? ~std::uint64_t{0} : end;
+  }
   template <typename Entry>
   [[nodiscard]] ElfTable<Entry> table(std::uint64_t offset, std::uint64_t count, std::uint64_t entry_bytes) const noexcept {
     if (entry_bytes != sizeof(Entry) || count > m_bytes.size() / sizeof(Entry)) return {};

@@ -1,10 +1,9 @@
 // Reads the first bytes of code images. Fatbins: the grammar is in kerncap_stages/code/fatbin.py.
 #include "cuda/image.hpp"
 
-#include <elf.h>
-
-#include <algorithm>
 #include <cstring>
+
+#include "core/elf_file.hpp"
 
 namespace kerncap::cuda {
 namespace {
@@ -37,19 +36,10 @@ T read(const std::byte* from) noexcept {
   return value;
 }
 
-// The end of what the headers of an ELF file speak of. They lie in front of it, and are read as far as `most`.
-std::size_t elf_bytes(const std::byte* file, std::size_t most) noexcept {
-  const auto header = read<Elf64_Ehdr>(file);
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) return 0;
-  std::uint64_t end = std::max(header.e_shoff + std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr),
-                               header.e_phoff + std::uint64_t{header.e_phnum} * header.e_phentsize);
-  if (header.e_shoff > most || end > most) return 0;
-  for (unsigned i = 0; i < header.e_shnum; ++i) {
-    const auto section = read<Elf64_Shdr>(file + header.e_shoff + i * sizeof(Elf64_Shdr));
-    if (section.sh_type == SHT_NOBITS) continue;
-    if (section.sh_offset > most || section.sh_size > most) return 0;
-    end = std::max(end, section.sh_offset + section.sh_size);
-  }
+// What an ELF file takes, which its tables say: no more is read than they. 0: more than `most`, or it is damaged.
+std::size_t elf_bytes(const std::byte* begin, std::size_t most) noexcept {
+  const auto file = core::ElfFile::open({begin, most});
+  const std::uint64_t end = file ? file->end_of_contents().value_or(0) : 0;
   return end <= most ? static_cast<std::size_t>(end) : 0;
 }
 

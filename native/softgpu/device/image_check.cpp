@@ -1,11 +1,10 @@
 #include "softgpu/device/image_check.hpp"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "core/elf_file.hpp"
 #include "softgpu/device/code_object_check.hpp"
 #include "softgpu/device/decompression.hpp"
 #include "softgpu/device/metadata_check.hpp"
@@ -20,29 +19,14 @@ constexpr std::string_view k_plain_magic = "__CLANG_OFFLOAD_BUNDLE__", k_compres
   return image.holds(0, magic.size()) && std::memcmp(image.bytes(0, magic.size()).data(), magic.data(), magic.size()) == 0;
 }
 
-// Where the last thing ends that an ELF file speaks of; nothing if its tables cannot be read.
+// Nothing if its tables cannot be read.
 [[nodiscard]] std::optional<std::uint64_t> elf_bytes(ImageBytes& image) noexcept {
   const auto header = image.read<Elf64_Ehdr>(0);
   if (!header) return std::nullopt;
-  std::uint64_t end = sizeof *header;
-  const auto grow = [&end](std::uint64_t offset, std::uint64_t size_bytes) {
-    std::uint64_t sum = 0;
-    end = std::max(end, __builtin_add_overflow(offset, size_bytes, &sum) ? ~std::uint64_t{0} : sum);
-  };
-  const auto segments = image.holds(header->e_phoff, std::uint64_t{header->e_phnum} * sizeof(Elf64_Phdr));
-  const auto sections = image.holds(header->e_shoff, std::uint64_t{header->e_shnum} * sizeof(Elf64_Shdr));
-  if (!segments || !sections) return std::nullopt;
-  grow(header->e_phoff, std::uint64_t{header->e_phnum} * sizeof(Elf64_Phdr));
-  grow(header->e_shoff, std::uint64_t{header->e_shnum} * sizeof(Elf64_Shdr));
-  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
-    const auto segment = image.read<Elf64_Phdr>(header->e_phoff + i * sizeof(Elf64_Phdr));
-    grow(segment->p_offset, segment->p_filesz);
-  }
-  for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
-    const auto section = image.read<Elf64_Shdr>(header->e_shoff + i * sizeof(Elf64_Shdr));
-    if (section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL) grow(section->sh_offset, section->sh_size);
-  }
-  return end;
+  const std::uint64_t read_bytes = core::ElfFile::end_of_tables(*header);
+  if (!image.holds(0, read_bytes)) return std::nullopt;
+  const auto file = core::ElfFile::open(image.bytes(0, read_bytes));
+  return file ? file->end_of_contents() : sizeof *header;  // else it is none of 64 bits, and its header is all that counts
 }
 
 // Each looks only at what the one before found whole.

@@ -19,6 +19,7 @@ constexpr std::uint64_t k_search_pages = 1 << 16;  // 256 MiB down from the desc
 constexpr std::uint64_t k_symbol_limit = 1 << 20;
 constexpr std::string_view k_suffix = ".kd";
 
+// Of an image as it was loaded, where things lie at their addresses and not where a file has them, as core::ElfFile wants it.
 struct Tables {
   std::uint64_t symbols = 0, strings = 0, strings_bytes = 0;
 };

@@ -6,6 +6,9 @@
 namespace kerncap::softgpu {
 namespace {
 
+// One for each target. Null: its instructions are not known yet.
+constexpr const std::span<const Opcode>* k_tables[k_target_count] = {&k_gfx90a_opcodes, &k_gfx942_opcodes, nullptr};
+
 [[nodiscard]] Format number_space(Format format) noexcept {
   if (format == Format::vop3sd) return Format::vop3;
   return format == Format::mfma ? Format::vop3p : format;
@@ -32,12 +35,8 @@ const OpcodeIndex& OpcodeIndex::of(Target target) {
 }
 
 std::span<const Opcode> opcodes(Target target) noexcept {
-  switch (target) {
-    case Target::gfx90a: return k_gfx90a_opcodes;
-    case Target::gfx942: return k_gfx942_opcodes;
-    case Target::gfx1100: break;
-  }
-  return {};
+  const std::span<const Opcode>* const table = k_tables[static_cast<unsigned>(target)];
+  return table != nullptr ? *table : std::span<const Opcode>();
 }
 
 }  // namespace kerncap::softgpu

@@ -54,6 +54,22 @@ void tables_at_impossible_places_are_empty(std::vector<std::byte> program) {
   }
 }
 
+void contents_end_where_the_tables_say(std::vector<std::byte> program) {
+  CHECK(ElfFile::open(program)->end_of_contents() == program.size());
+  auto* const header = reinterpret_cast<Elf64_Ehdr*>(program.data());
+  const auto tables = std::span(program).first(ElfFile::end_of_tables(*header));
+  CHECK(ElfFile::open(tables)->end_of_contents() == program.size());
+  CHECK(!ElfFile::open(tables.first(tables.size() - 1))->end_of_contents());
+
+  auto* const segment = reinterpret_cast<Elf64_Phdr*>(program.data() + header->e_phoff);
+  segment->p_filesz = std::uint64_t{1} << 40;
+  CHECK(ElfFile::open(program)->end_of_contents() == segment->p_offset + (std::uint64_t{1} << 40));
+  segment->p_offset = ~std::uint64_t{0} - 5;
+  CHECK(ElfFile::open(program)->end_of_contents() == ~std::uint64_t{0});
+  header->e_phoff = ~std::uint64_t{0} - 5;
+  CHECK(ElfFile::end_of_tables(*header) == ~std::uint64_t{0} && !ElfFile::open(program)->end_of_contents());
+}
+
 void tables_of_another_form_are_empty(std::vector<std::byte> program) {
   auto* const header = reinterpret_cast<Elf64_Ehdr*>(program.data());
   header->e_phentsize = 32;
@@ -89,6 +105,7 @@ int main() {
   a_whole_file_is_read(program);
   a_cut_file_is_not_read_beyond_its_end(program);
   tables_at_impossible_places_are_empty(program);
+  contents_end_where_the_tables_say(program);
   tables_of_another_form_are_empty(program);
   a_string_ends_in_its_table();
   return kerncap::test::exit_code();
