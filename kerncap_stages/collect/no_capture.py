@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 _WITHOUT_POST = "`kc-capture --no-post` captures the memory from before the kernel, which can be replayed"
-_HOLD = "`--hold` keeps the program waiting until the capture is stored"
 _AFTER_A_TIMEOUT = (
     "`--wait` allows longer waits; no wait is long enough where a kernel waits for work submitted after it; "
     f"for a kernel that never ends, {_WITHOUT_POST}"
@@ -52,7 +51,7 @@ def explain_no_capture(
     left_behind: processes that went on after the program's end.
     """
     if failures:
-        return _explain_failure(program, failures[-1])
+        return _explain_failure(program, failures[-1], processes)
     if any(process.lost for process in processes):
         return ProgramError(f"no capture was made of {program.spec.command[0]}: {LOST}", hint=_NO_DAEMON)
     if program.exit_code != 0:
@@ -83,7 +82,16 @@ def explain_no_gpu(program: RunningProgram, left_behind: Sequence[LeftBehind]) -
     )
 
 
-def _explain_failure(program: RunningProgram, last: CaptureFailed) -> KerncapError:
+def _how_to_wait(processes: Sequence[ProcessSummary]) -> str:
+    """Return the hint for a program that ended before a capture did."""
+    if any(process.backend == Backend.CUDA for process in processes):
+        return "`--hold` keeps the program waiting until the capture is stored"
+    return "the program has to wait for its kernel before it ends, as hipDeviceSynchronize() does"
+
+
+def _explain_failure(
+    program: RunningProgram, last: CaptureFailed, processes: Sequence[ProcessSummary]
+) -> KerncapError:
     """Return the error for the last capture that failed."""
     what = program.spec.command[0]
     if isinstance(last.error, KerncapError):
@@ -92,12 +100,12 @@ def _explain_failure(program: RunningProgram, last: CaptureFailed) -> KerncapErr
         return ProgramError(
             f"{what} {program.describe_end()} in the middle of a capture; nothing of the capture was stored",
             hint=f"if it also does so without kc-capture, and the kernel is the cause: {_WITHOUT_POST}; "
-            f"if the program ends itself right after the kernel: {_HOLD}",
+            f"if the program ends itself right after the kernel: {_how_to_wait(processes)}",
         )
     if last.process_ended:
         return ProgramError(
             f"{what} ended in the middle of a capture; nothing of the capture was stored",
-            hint=_HOLD,
+            hint=_how_to_wait(processes),
         )
     if last.lost:
         return ProgramError(f"no capture was made of {what}: {last.reason}", hint=_NO_DAEMON)
@@ -130,7 +138,9 @@ def _explain_no_dispatch(
     matched = sum(number for process in processes for number in process.matched)
     pattern = selections[0].pattern or ""
     if matched > selections[0].dispatch:
-        return ProgramError(f"{what} dispatched the kernel, and ended before it ran", hint=_HOLD)
+        return ProgramError(
+            f"{what} dispatched the kernel, and ended before it ran", hint=_how_to_wait(processes)
+        )
     if matched:
         return AnswerIsNo(
             f"{what} dispatched kernels that match {pattern!r} {count(matched, 'time')}; "

@@ -77,6 +77,7 @@ class Collector:
         self._lock = threading.Lock()
         self._refusals: list[str] = []
         self._unrecorded: list[str] = []
+        self._unanswered: list[int] = []
         self.triton_configurations: dict[CodeKey, dict[str, Any]] = {}  # set by ``close``
         self._is_stopped = False
         self.left_behind: list[LeftBehind] = []  # processes that went on unwatched; set by ``read_events``
@@ -228,6 +229,7 @@ class Collector:
             self._connections.append(connection)
         try:
             if not connection.shake_hands(self.settings):
+                self._unanswered.append(connection.process_id)
                 return
             session = self._session(connection, self._emit)
             try:
@@ -278,6 +280,8 @@ class Collector:
         yield from self.program.explain_held()
         if self.left_behind and self._threads:
             yield f"still running, and no longer watched: {name_left_behind(self.left_behind)}"
+        for process in self._unanswered[:_MAX_REFUSALS]:
+            yield f"process {process} was not watched: it no longer waited when this stage answered"
         yield from self._unrecorded[:_MAX_REFUSALS]
         for text in self._refusals[:_MAX_REFUSALS]:
             yield f"the software GPU did not run all of the program: {text}"

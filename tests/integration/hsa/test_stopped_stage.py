@@ -29,6 +29,7 @@ def test_a_program_that_starts_while_the_stage_is_stopped(stages, program, words
         assert ends(running, LIMIT_S), "the program waits for the stage"
     assert stage.has_printed("wrong 0")
     assert "no answer from the collector" in stage.err
+    assert "no longer waited when this stage answered" in stage.err
     assert 0 < stage.exit_code < 128, stage.err  # it was not ended by the process that had gone
     assert "next: " in stage.err
 

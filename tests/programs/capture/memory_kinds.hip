@@ -13,17 +13,19 @@ __global__ void target(Words words) {
   global_word += 1;
 }
 
+// A mapping that is left makes HIP crash when it ends.
+static hipMemGenericAllocationHandle_t g_handle;
+
 static int* mapped(std::size_t& bytes) {
   hipMemAllocationProp properties{};
   properties.type = hipMemAllocationTypePinned;
   properties.location.type = hipMemLocationTypeDevice;
   properties.location.id = 0;
   HIP_OK(hipMemGetAllocationGranularity(&bytes, &properties, hipMemAllocationGranularityRecommended));
-  hipMemGenericAllocationHandle_t handle;
-  HIP_OK(hipMemCreate(&handle, bytes, &properties, 0));
+  HIP_OK(hipMemCreate(&g_handle, bytes, &properties, 0));
   void* address = nullptr;
   HIP_OK(hipMemAddressReserve(&address, bytes, 0, nullptr, 0));
-  HIP_OK(hipMemMap(address, bytes, 0, handle, 0));
+  HIP_OK(hipMemMap(address, bytes, 0, g_handle, 0));
   hipMemAccessDesc access{};
   access.location = properties.location;
   access.flags = hipMemAccessFlagsProtReadWrite;
@@ -42,7 +44,8 @@ int main() {
   HIP_OK(hipHostRegister(registered, k_registered_bytes, hipHostRegisterDefault));
   HIP_OK(hipHostGetDevicePointer(reinterpret_cast<void**>(&words.word[2]), registered, 0));
   HIP_OK(hipMallocManaged(reinterpret_cast<void**>(&words.word[3]), 4096));
-  words.word[4] = mapped(bytes);
+  std::size_t mapped_bytes = 0;
+  words.word[4] = mapped(mapped_bytes);
   HIP_OK(hipMallocAsync(reinterpret_cast<void**>(&words.word[5]), 4096, nullptr));
   HIP_OK(hipMallocPitch(reinterpret_cast<void**>(&words.word[6]), &bytes, 100, 30));
   for (int i = 0; i < 7; ++i) {
@@ -61,5 +64,8 @@ int main() {
   void* global = nullptr;
   HIP_OK(hipGetSymbolAddress(&global, HIP_SYMBOL(global_word)));
   std::printf("global %p\n", global);
+  HIP_OK(hipMemUnmap(words.word[4], mapped_bytes));
+  HIP_OK(hipMemRelease(g_handle));
+  HIP_OK(hipMemAddressFree(words.word[4], mapped_bytes));
   return tally.finish();
 }

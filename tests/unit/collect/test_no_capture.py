@@ -35,6 +35,18 @@ def test_a_refusal_also_tells_that_the_program_ended_badly(line, end):
     assert str(error) == f"no capture was made: it has textures{end}"
 
 
+@pytest.mark.parametrize(("backend", "says"), [("cuda", "`--hold`"), ("hsa", "hipDeviceSynchronize()")])
+def test_a_program_that_ends_too_early_gets_the_hint_that_helps_there(backend, says):
+    """On AMD GPUs the program always waits until a capture is stored: `--hold` changes nothing."""
+    ended_early = CaptureFailed(1, "the process ended in the middle of a capture", process_ended=True)
+    process = ProcessSummary(1, backend, {"inner"}, [1])
+    selection = Selection(match=NameMatch.SUBSTRING, pattern="inner")
+    for line, failures in (("exit 3", [ended_early]), ("exit 0", [ended_early]), ("exit 0", [])):
+        error = explain_no_capture([selection], ended(line), failures, [process])
+        assert says in (error.hint or "")
+        assert ("--hold" in (error.hint or "")) is (backend == "cuda")
+
+
 @pytest.mark.parametrize(
     ("backend", "pattern", "says"),
     [("cuda", "inner", True), ("hsa", "inner", False), ("cuda", "other", False)],
