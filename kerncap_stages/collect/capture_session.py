@@ -195,9 +195,9 @@ class CaptureSession:
             else:
                 self._pieces.append(Piece(stream, slot, view, stream.writer.start(view)))
                 stream.pieces += 1
-                # One piece stays unfinished, so that the staging threads have work while the next one
-                # arrives.
-                self._finish_pieces(leave=1)
+                # Half of the slots stay unfinished, so that the staging threads have work while the next
+                # ones arrive, and no core waits for the last chunk of a slot.
+                self._finish_pieces(leave=shared.slot_count // 2)
                 return
         except (KerncapError, OSError) as error:
             self._give_up(stream, error)

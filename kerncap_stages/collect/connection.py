@@ -46,15 +46,14 @@ class LibrarySettings:
         """Choose how many staging slots a process gets, and their size in bytes.
 
         On HSA, a process gets a sixteenth of the memory budget, so that several processes fit into it. On
-        CUDA, a slot has two chunks for each core, so that no core waits for the last chunk of a slot. Slots
-        are pinned, which takes half a millisecond a MiB.
+        CUDA, a slot has a chunk for each core. Slots are pinned, which takes half a millisecond a MiB.
         """
         if self.mode is not Mode.CAPTURE:
             return 1, 4 << 20
         if backend == "cuda":
             cores = len(os.sched_getaffinity(0))
-            size = max(4 << 20, min(2 * cores * CHUNK_SIZE_BYTES, self.memory_bytes // 8))
-            return max(3, min(4, self.memory_bytes // 2 // size)), size
+            size = max(4 << 20, min(cores * CHUNK_SIZE_BYTES, self.memory_bytes // 16))
+            return max(3, min(8, self.memory_bytes // 2 // size)), size
         return max(3, min(8, self.memory_bytes // 16 // (4 << 20))), 4 << 20
 
 

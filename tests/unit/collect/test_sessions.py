@@ -120,9 +120,9 @@ def test_slots_keep_all_cores_busy_within_the_budget(monkeypatch, cores, memory_
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     settings = LibrarySettings(Mode.CAPTURE, memory_bytes=memory_mib << 20)
     count, size = settings.choose_slots("cuda")
-    assert count >= 3
+    assert count == 8
     assert count * size <= settings.memory_bytes // 2
-    assert size == min(2 * cores << 20, settings.memory_bytes // 8)
+    assert size == max(4 << 20, min(cores << 20, settings.memory_bytes // 16))
 
 
 def test_the_library_hears_which_kernels_are_wanted(client, tmp_path):
