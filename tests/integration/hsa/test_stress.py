@@ -17,6 +17,11 @@ HEAD_WORDS = 4
 NO_CHAIN = 0xFFFFFF
 KINDS = {"device", "fine", "pinned", "non_coherent", "registered", "managed", "vmem", "async", "pitched"}
 TIMEOUT_S = 120
+# What a captured program holds more at its end, when its threads are gone: 32 MiB are the library's slots.
+# Measured 48.5 MiB with ROCm 6.4 and 38.5 MiB with 7.2, within 1 MiB the same after 20, 200 and 600 captures.
+LIBRARY_KIB = 56 << 10
+# While the threads run, alone or captured, theirs goes up and down by 22 MiB.
+THREADS_KIB = 40 << 10
 
 
 class Held(NamedTuple):
@@ -132,7 +137,8 @@ def check_leaks(captured: str, alone: str) -> None:
     early, late, end = ours["early"], ours["late"], ours["end"]
     assert late.files - early.files <= 8, ours
     assert late.threads - early.threads <= 8, ours
-    assert late.resident_kib - early.resident_kib <= 16 * 1024, ours
+    assert late.resident_kib - early.resident_kib <= THREADS_KIB, ours
+    assert end.resident_kib - its["end"].resident_kib <= LIBRARY_KIB, (ours, its)
     assert end.files - its["end"].files <= 4, (ours, its)
     assert end.threads - its["end"].threads <= 4, (ours, its)
     assert its["end"].free_bytes - end.free_bytes <= 1 << 20, (ours, its)
