@@ -210,8 +210,8 @@ HoldOption = Annotated[
     bool,
     typer.Option(
         "--hold",
-        help="Keep the program waiting until the capture is stored. Needed if the program may end right "
-        "after the kernel.",
+        help="On NVIDIA GPUs, keep the program waiting until the capture is stored. Needed if the program "
+        "may end right after the kernel. On AMD GPUs it always waits for the copies.",
     ),
 ]
 WaitOption = Annotated[
@@ -219,7 +219,7 @@ WaitOption = Annotated[
     typer.Option(
         metavar="SECONDS",
         callback=check_seconds_option,
-        help="The longest time for which the program's GPU work may be held.",
+        help="The longest time for each wait of a capture: for earlier work, for the kernel, for each copy.",
     ),
 ]
 MaxMemoryOption = Annotated[

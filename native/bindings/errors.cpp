@@ -37,6 +37,7 @@ Exception exception_for(core::ErrorCode code) {
     case core::ErrorCode::permission:
       return {"StoreError", "use a store that you may write to: --store DIR; `kc-store export` copies artifacts out of "
                             "this one"};
+    case core::ErrorCode::stalled:
     case core::ErrorCode::timeout: return {"StoreError", "wait for the stages that use it to end, then run this again"};
     case core::ErrorCode::device: return {"DeviceError", nullptr};
     case core::ErrorCode::unsupported: return {"Refused", "use the kerncap-stages that made it, or a newer one"};

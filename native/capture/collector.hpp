@@ -7,7 +7,7 @@
 namespace kerncap::capture {
 
 [[nodiscard]] inline FailureCode failure_of(core::ErrorCode code) noexcept {
-  if (code == core::ErrorCode::timeout) return FailureCode::timeout;
+  if (code == core::ErrorCode::timeout || code == core::ErrorCode::stalled) return FailureCode::timeout;
   if (code == core::ErrorCode::unsupported) return FailureCode::unsupported_memory;
   return FailureCode::device;
 }

@@ -56,6 +56,17 @@ void Mappings::put_back(ByBase& unmapped) {
   m_by_base.merge(unmapped);
 }
 
+bool Mappings::changes_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable,
+                              bool writable) const {
+  const std::uint64_t bit = bit_of(device);
+  const std::lock_guard lock(m_mutex);
+  for (auto it = m_by_base.lower_bound(base); it != m_by_base.end() && it->first < base + bytes; ++it) {
+    const bool reads = (it->second.readable & bit) != 0, writes = (it->second.writable & bit) != 0;
+    if ((reads || writes) && (reads != readable || writes != writable)) return true;
+  }
+  return false;
+}
+
 void Mappings::set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable, bool writable) {
   const std::uint64_t bit = bit_of(device);
   const std::lock_guard lock(m_mutex);

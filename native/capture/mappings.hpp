@@ -41,6 +41,9 @@ class Mappings {
   // What begins in the range goes: it is returned, for put_back(), which leaves alone what is mapped there by then.
   ByBase unmap(std::uint64_t base, std::uint64_t bytes);
   void put_back(ByBase& unmapped);
+  // Whether a device that has rights to a mapping that begins in the range would have others.
+  [[nodiscard]] bool changes_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable,
+                                    bool writable) const;
   // For every mapping that begins in the range.
   void set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable, bool writable);
 

@@ -99,13 +99,13 @@ void send_regions(Channel& channel, std::uint64_t capture, const std::vector<All
 }
 
 core::Result<void> send_host_region(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                                    const Allocation& region, const Look& look) noexcept {
+                                    const Allocation& region, const Look& look, const GoesOn& goes_on) noexcept {
   const std::uint64_t host = host_address(region, region.base);
   if (is_the_programs_to_unmap(region)) {
-    return send_unsafe_range(channel, kind, capture, index, host, region.bytes, look);
+    return send_unsafe_range(channel, kind, capture, index, host, region.bytes, look, goes_on);
   }
   const std::span bytes(reinterpret_cast<const std::byte*>(host), region.bytes);
-  return send_stream(channel, kind, capture, index, bytes, look);
+  return send_stream(channel, kind, capture, index, bytes, look, goes_on);
 }
 
 }  // namespace kerncap::capture

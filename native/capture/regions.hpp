@@ -38,6 +38,6 @@ struct ProgramMemory {
 void send_regions(Channel& channel, std::uint64_t capture, const std::vector<Allocation>& regions,
                   std::uint64_t devices = k_every_device) noexcept;
 core::Result<void> send_host_region(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                                    const Allocation& region, const Look& look) noexcept;
+                                    const Allocation& region, const Look& look, const GoesOn& goes_on) noexcept;
 
 }  // namespace kerncap::capture

@@ -168,7 +168,11 @@ void Session::close_window() noexcept {
     kept.swap(m_kept);
     m_changed.notify_all();
   }
+  if (kept.empty()) return;
   for (const Kept& one : kept) one.free(one.memory);
+  const std::lock_guard lock(m_mutex);
+  m_given_back.fetch_add(kept.size(), std::memory_order_relaxed);
+  m_changed.notify_all();
 }
 
 bool Session::keep_until_idle(void* memory, void (*free)(void*)) noexcept {
@@ -176,7 +180,19 @@ bool Session::keep_until_idle(void* memory, void (*free)(void*)) noexcept {
   const std::lock_guard lock(m_mutex);
   if (!m_window.load(std::memory_order_relaxed)) return false;
   m_kept.push_back({memory, free});
+  ++m_kept_in_all;
   return true;
+}
+
+bool Session::wait_for_kept(std::uint64_t given_back_before) noexcept {
+  if (ends()) return false;
+  std::unique_lock lock(m_mutex);
+  const auto is_back = [this, kept = m_kept_in_all] { return given_back() >= kept; };
+  if (!m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_back)) {
+    const Call call(m_course);
+    m_changed.wait_for(lock, m_settings.wait_limit, is_back);
+  }
+  return given_back() != given_back_before;
 }
 
 Session::Call Session::wait_until_idle() noexcept {

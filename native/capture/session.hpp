@@ -62,6 +62,10 @@ class Session {
   // this returns once its copies have ended, or after the limit. Forget the memory before: a later window does not have it
   // in its list then. Make the call while what is returned lives.
   [[nodiscard]] Call wait_until_idle() noexcept;
+  // For an allocation that found no room: waits until what was kept by now has been given back, at most as wait_until_idle().
+  // True: something was, since given_back() returned that.
+  [[nodiscard]] bool wait_for_kept(std::uint64_t given_back_before) noexcept;
+  [[nodiscard]] std::uint64_t given_back() const noexcept { return m_given_back.load(std::memory_order_relaxed); }
   // Asynchronous copies of the program, from the moment a dispatch is added until its capture is over. True: kept.
   [[nodiscard]] bool defer(DeferredCalls::Call call) noexcept { return m_deferred.defer(std::move(call)); }
   // The same for synchronous ones: returns when it is their turn, or as wait_until_idle().
@@ -112,6 +116,8 @@ class Session {
   std::deque<std::unique_ptr<Dispatch>> m_waiting;
   std::vector<std::unique_ptr<Dispatch>> m_leaving;   // over, but the device has not passed their last packet yet
   std::vector<Kept> m_kept;
+  std::uint64_t m_kept_in_all = 0;
+  std::atomic<std::uint64_t> m_given_back{0};   // of these
   std::uint64_t m_windows_closed = 0;
   Clock::time_point m_last_end{};           // dispatches behind it have waited for us until then
   bool m_running = false;

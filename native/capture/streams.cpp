@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "capture/device.hpp"
 #include "capture/own_memory.hpp"
 
 namespace kerncap::capture {
@@ -17,12 +18,16 @@ std::atomic<std::uint32_t> g_next_stream{1};
 
 template <typename Read>
 core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint64_t bytes, const Look& look,
-                               Read read) noexcept {
+                               const GoesOn& goes_on, Read read) noexcept {
   for (std::uint64_t done = 0; done < bytes;) {
     const auto deadline = std::chrono::steady_clock::now() + channel.wait_limit();
     const auto slot = channel.acquire_slot(deadline);
-    if (!slot) return Error{ErrorCode::timeout, "the collector took no more data"};
+    if (!slot) return Error{ErrorCode::stalled, "the collector took no more data"};
     const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(channel.slot_bytes(), bytes - done));
+    if (goes_on && !goes_on()) {
+      channel.release_unsent_slot(*slot);
+      return Error{ErrorCode::device, k_overtaken};
+    }
     if (!read(channel.slot(*slot).first(piece), done)) {
       // The program has given up the whole region: as if it had done so before the capture.
       channel.release_unsent_slot(*slot);
@@ -61,9 +66,9 @@ core::Result<void> send_unchanged(Channel& channel, std::uint64_t capture, std::
 }
 
 core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                               std::span<const std::byte> bytes, const Look& look) noexcept {
+                               std::span<const std::byte> bytes, const Look& look, const GoesOn& goes_on) noexcept {
   const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes.size());
-  return send_pieces(channel, stream, bytes.size(), look, [bytes](std::span<std::byte> slot, std::uint64_t at) {
+  return send_pieces(channel, stream, bytes.size(), look, goes_on, [bytes](std::span<std::byte> slot, std::uint64_t at) {
     std::memcpy(slot.data(), &bytes[at], slot.size());
     return true;
   });
@@ -71,9 +76,9 @@ core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t 
 
 core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
                                      std::uint64_t index, std::uint64_t address, std::uint64_t bytes,
-                                     const Look& look) noexcept {
+                                     const Look& look, const GoesOn& goes_on) noexcept {
   const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes);
-  return send_pieces(channel, stream, bytes, look, [address](std::span<std::byte> slot, std::uint64_t at) {
+  return send_pieces(channel, stream, bytes, look, goes_on, [address](std::span<std::byte> slot, std::uint64_t at) {
     return read_own_memory(address + at, slot);
   });
 }

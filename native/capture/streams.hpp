@@ -13,6 +13,8 @@ namespace kerncap::capture {
 
 // Gets the bytes of a stream, piece by piece and in order, before the collector does.
 using Look = std::function<void(std::span<const std::byte>)>;
+// Asked before each piece is read. False: the stream ends with k_overtaken.
+using GoesOn = std::function<bool()>;
 
 // Names of streams are unique in the process.
 [[nodiscard]] std::uint32_t open_stream(Channel& channel, StreamKind kind, std::uint64_t capture,
@@ -26,11 +28,12 @@ void close_stream(Channel& channel, std::uint32_t stream) noexcept;
 
 // `bytes` must stay readable for the whole call.
 core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                               std::span<const std::byte> bytes, const Look& look = {}) noexcept;
+                               std::span<const std::byte> bytes, const Look& look = {},
+                               const GoesOn& goes_on = {}) noexcept;
 
 // The same for memory that another thread may unmap at any time: that ends in an error, not in a fault.
 core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
                                      std::uint64_t index, std::uint64_t address, std::uint64_t bytes,
-                                     const Look& look = {}) noexcept;
+                                     const Look& look = {}, const GoesOn& goes_on = {}) noexcept;
 
 }  // namespace kerncap::capture

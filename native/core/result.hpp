@@ -21,6 +21,7 @@ enum class ErrorCode {
   timeout,            // a bounded wait ran out
   device,             // the GPU, its runtime or its driver refused
   unsupported,        // a kind of memory, packet or target that we name and do not handle
+  stalled,            // who should take our data took none within a bounded wait: nothing of ours is under way
 };
 
 struct Error {

@@ -2,6 +2,7 @@
 // forgotten first, as the address may be handed out again at once.
 #include <sys/mman.h>
 
+#include "hsa/allocating.hpp"
 #include "hsa/api.hpp"
 #include "hsa/tool.hpp"
 
@@ -80,7 +81,8 @@ void free_region_memory(void* memory) { api().core.hsa_memory_free_fn(memory); }
 namespace hooks {
 
 hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t pool, size_t size, uint32_t flags, void** ptr) {
-  const hsa_status_t status = api().ext.hsa_amd_memory_pool_allocate_fn(pool, size, flags, ptr);
+  const hsa_status_t status = allocate_again_if_kept(
+      [&] { return api().ext.hsa_amd_memory_pool_allocate_fn(pool, size, flags, ptr); });
   if (status == HSA_STATUS_SUCCESS && enabled()) record_pool_allocation(pool.handle, size, flags, *ptr);
   return status;
 }
@@ -92,7 +94,7 @@ hsa_status_t hsa_amd_memory_pool_free(void* ptr) {
 }
 
 hsa_status_t hsa_memory_allocate(hsa_region_t region, size_t size, void** ptr) {
-  const hsa_status_t status = api().core.hsa_memory_allocate_fn(region, size, ptr);
+  const hsa_status_t status = allocate_again_if_kept([&] { return api().core.hsa_memory_allocate_fn(region, size, ptr); });
   // A region and the pool of the same memory have one handle in ROCr.
   if (status == HSA_STATUS_SUCCESS && enabled()) record_pool_allocation(region.handle, size, 0, *ptr);
   return status;

@@ -47,7 +47,8 @@ Result<void> StateCopy::post() noexcept {
 Result<void> StateCopy::send(StreamKind kind, std::size_t index, const Look* look) noexcept {
   const Allocation& region = m_regions[index];
   if (is_host_readable(region)) {
-    return send_host_region(*tool()->channel, kind, m_capture, index, region, look != nullptr ? *look : Look{});
+    const auto goes_on = [] { return !tool()->snapshots.session().is_overtaken(); };
+    return send_host_region(*tool()->channel, kind, m_capture, index, region, look != nullptr ? *look : Look{}, goes_on);
   }
   const std::uint32_t stream = capture::open_stream(*tool()->channel, kind, m_capture, index, region.bytes);
   return m_copier.send(stream, region, reader_of(region, m_kernel.device), m_limit, look);

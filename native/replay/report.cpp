@@ -79,7 +79,8 @@ std::string report_outcome(const Outcome& outcome, const Driver::Opened& device)
 
 std::string report_error(const core::Error& error) {
   static constexpr const char* k_names[] = {"invalid_argument", "not_found", "damaged", "malformed", "no_space",
-                                            "file_limit", "permission", "io", "timeout", "device", "unsupported"};
+                                            "file_limit", "permission", "io", "timeout", "device", "unsupported",
+                                            "stalled"};
   return "{\"version\":1,\"outcome\":\"failed\",\"code\":" + json_string(k_names[static_cast<int>(error.code)]) +
          ",\"message\":" + json_string(error.message) + "}\n";
 }

@@ -57,6 +57,33 @@ std::uint64_t most_watched_bytes() {
          k_most_watched_share;
 }
 
+std::string hex(std::uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%lx", value);
+  return text;
+}
+
+// Host memory that the GPU had at two addresses: without the driver's SVM each registration gives it another one. A replay
+// would make two memories of it.
+Result<void> registered_once(const replay::Plan& plan) {
+  std::vector<const replay::Region*> registered;
+  for (const replay::Region& region : plan.regions) {
+    if (region.kind == replay::Kind::host_registered && region.host != 0) registered.push_back(&region);
+  }
+  std::sort(registered.begin(), registered.end(), [](const auto* a, const auto* b) { return a->host < b->host; });
+  const replay::Region* last = nullptr;        // of those so far, the one that ends last
+  for (const replay::Region* region : registered) {
+    const bool overlaps = last != nullptr && region->host < last->host + last->bytes;
+    if (overlaps && region->base - region->host != last->base - last->host) {
+      return Error{ErrorCode::unsupported, "the program registered the host memory at " + hex(region->host) +
+                                               " twice, and its GPU had that memory at two addresses: in " + hex(last->base) + "-" +
+                                               hex(last->end()) + " and in " + hex(region->base) + "-" + hex(region->end())};
+    }
+    if (last == nullptr || last->host + last->bytes < region->host + region->bytes) last = region;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string HsaDriver::fault() const {
@@ -102,6 +129,7 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
     return Error{ErrorCode::unsupported, "the capture is of a " + architecture_of(plan.isa) + ", and this GPU is a " +
                                              architecture_of(m_device->isa)};
   }
+  if (Result<void> once = registered_once(plan); !once) return once;
   if (m_device->is_software()) ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // waits nap: else each takes 50 us more
   find_write_watch();
   m_guard = replay::Guard(plan, k_page_bytes, [](const replay::Region& region) { return !region.on_host(); });

@@ -161,8 +161,8 @@ Result<void> HsaDriver::place_on_host(const replay::Range& range) {
     // Without the driver's SVM, a GPU never has registered memory where the processor has it.
     m_runtime.hsa_amd_memory_unlock(got);
     ::munmap(got, range.bytes);
-    if (!place_on_device(range)) {
-      return Error{ErrorCode::unsupported, "the GPU cannot have host memory at " + span_of(range) + ": its driver has no SVM here"};
+    if (Result<void> placed = place_on_device(range); !placed) {
+      return Error{placed.error().code, placed.error().message + "; it is host memory, which lies on the GPU here, as its driver has no SVM"};
     }
     if (m_opened.stand_ins.empty()) {
       m_opened.stand_ins.push_back("host memory lies on the GPU here, as its driver has no SVM: times may differ");

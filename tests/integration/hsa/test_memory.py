@@ -90,6 +90,15 @@ def test_arguments_in_registered_memory(stages, program, svm):
     assert stages.replay("@capture").must().manifest["matches_golden"] is True
 
 
+def test_rights_that_are_taken_away_during_a_capture(stages, program):
+    """The call waits, as unmapping does: the capture's copies would fault."""
+    captures, printed = stages.capture_and_listen(
+        "target(", program("changed_rights"), 20, options=("--count", 5)
+    )
+    assert "wrong 0" in printed
+    assert len(captures) == 5
+
+
 def test_only_what_the_arguments_lead_to(stages, program):
     app = program("linked_list")
     (capture,), printed = stages.capture_and_listen("target(", app, options=("--reachable",))

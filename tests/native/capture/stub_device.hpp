@@ -43,7 +43,7 @@ inline Facts& facts_of(const Dispatch& dispatch) { return *static_cast<const Stu
 // One for each test: `bad` names the step of the first dispatch that fails, or that hangs until the session ends.
 class Stub : public QueuedDevice, public Listener {
  public:
-  enum How { fails, hangs, hangs_on };
+  enum How { fails, hangs, hangs_on, stalls };
   std::string bad;
   How how = fails;
   Session* session = nullptr;   // none where a course is tested alone
@@ -124,6 +124,7 @@ class Stub : public QueuedDevice, public Listener {
     if (at_step) at_step(name);
     if (bad != name || it.number != 0) return {};
     stuck = true;
+    if (how == stalls) return Error{ErrorCode::stalled, "stalled"};
     if (how == fails || !can_hang(name)) return Error{ErrorCode::device, "bad"};
     const auto ends = [this] { return session != nullptr && session->ends(); };
     while (how == hangs_on ? !unstick.load() : !ends() && Clock::now() < until) std::this_thread::yield();

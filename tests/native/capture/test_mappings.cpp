@@ -36,6 +36,17 @@ void mappings_follow_handles_and_rights() {
   CHECK(list(all, 2).empty() && list(all, 1)[0].access == 0b10);
 }
 
+void other_rights_are_known_as_such() {
+  Mappings all;
+  all.add_handle(7, {.device = 0, .is_foreign = false});
+  all.map(0x10000, k_size, 7);
+  CHECK(!all.changes_access(0x10000, k_size, 0, true, true));   // the first rights
+  all.set_access(0x10000, k_size, 0, true, true);
+  CHECK(!all.changes_access(0x10000, k_size, 0, true, true) && !all.changes_access(0x10000, k_size, 1, true, true));
+  CHECK(all.changes_access(0x10000, k_size, 0, false, false) && all.changes_access(0x10000, k_size, 0, true, false));
+  CHECK(!all.changes_access(0x14000, k_size, 0, false, false));
+}
+
 void a_device_may_only_write() {
   Mappings all;
   all.add_handle(7, {.device = 0, .is_foreign = false});
@@ -96,6 +107,7 @@ void who_may_write_reaches() {
 
 int main() {
   mappings_follow_handles_and_rights();
+  other_rights_are_known_as_such();
   a_device_may_only_write();
   what_is_unmapped_can_be_put_back();
   mappings_of_one_piece_say_so();

@@ -101,6 +101,20 @@ void each_wait_that_takes_too_long() {
   }
 }
 
+// The collector takes nothing for a while: no copy hangs, and the next capture is made.
+void each_step_in_which_the_collector_stalls() {
+  for (const std::string bad : {"describe", "pre", "post"}) {
+    Rig rig(bad, Stub::stalls);
+    rig.add();
+    rig.add();
+    rig.start();
+    wait_for([&] { return rig.stub.given_back_in_all == 2; });
+    CHECK(!rig.session.is_broken());
+    CHECK(rig.stub.failures == 1 && rig.stub.successes == 1);
+    CHECK(rig.stub.log().find("failed: stalled, hold") != std::string::npos);
+  }
+}
+
 void a_kernel_that_hangs_stalls_no_later_capture() {
   Rig rig("kernel", Stub::hangs, true, milliseconds(50));
   const std::shared_ptr<Facts> first = rig.add();
@@ -195,6 +209,26 @@ void what_is_freed_in_the_window_is_kept_until_it_closes() {
     CHECK(kept == is_open);
     CHECK(g_freed == is_open);
   }
+}
+
+void an_allocation_waits_for_what_is_kept() {
+  Rig rig;
+  g_freed = 0;
+  std::atomic<int> waited{0}, in_vain{0};
+  std::thread allocation;
+  rig.stub.at_step = [&](const std::string& step) {
+    if (step != "pre") return;
+    in_vain += rig.session.wait_for_kept(rig.session.given_back());   // nothing is kept yet: no wait
+    (void)rig.session.keep_until_idle(&waited, count_free);
+    allocation = std::thread([&, before = rig.session.given_back()] { waited += rig.session.wait_for_kept(before) && g_freed == 1; });
+  };
+  rig.add();
+  rig.start();
+  wait_for([&] { return rig.stub.given_back_in_all == 1; });
+  allocation.join();
+  CHECK(in_vain == 0 && waited == 1 && rig.stub.successes == 1);
+  // The window has closed between the allocation and the wait.
+  CHECK(rig.session.wait_for_kept(0));
 }
 
 void copies_are_deferred_from_the_submission_on() {
@@ -296,6 +330,7 @@ int main() {
   queues_that_stand_before_other_captures_are_named_to_hold();
   each_step_that_fails();
   each_wait_that_takes_too_long();
+  each_step_in_which_the_collector_stalls();
   a_kernel_that_hangs_stalls_no_later_capture();
   what_is_never_reached_fails_in_its_time();
   a_queue_that_is_given_back_before_its_dispatch_leaves_nothing();
@@ -303,6 +338,7 @@ int main() {
   a_collector_that_goes_lets_all_go();
   what_is_freed_in_the_window_is_kept_until_it_closes();
   copies_are_deferred_from_the_submission_on();
+  an_allocation_waits_for_what_is_kept();
   what_cannot_be_kept_waits();
   a_capture_fails_where_the_program_can_wait_no_longer();
   a_copy_that_hangs_is_known_also_where_the_program_waits_no_longer();

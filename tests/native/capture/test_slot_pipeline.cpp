@@ -134,7 +134,7 @@ void a_collector_that_takes_nothing_ends_it() {
   Rig rig(3);
   rig.channel.takes = false;
   const Result<void> sent = rig.send(1, 0, 100);
-  CHECK(!sent && sent.error().code == ErrorCode::timeout && sent.error().message == "the collector took no more data");
+  CHECK(!sent && sent.error().code == ErrorCode::stalled && sent.error().message == "the collector took no more data");
   CHECK(rig.channel.bytes[1].size() == 12 && rig.pipeline.is_empty());
   CHECK(rig.channel.longest_wait <= k_limit && rig.channel.longest_wait > k_limit / 2);
 }
