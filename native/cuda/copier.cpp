@@ -132,6 +132,7 @@ Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr
 
 Result<void> Copier::begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept {
   if (Result<void> may = may_queue(); !may) return may;
+  if (m_goes_on != nullptr && *m_goes_on && !(*m_goes_on)()) return Error{ErrorCode::device, capture::k_overtaken};
   CUresult status = driver().cuMemcpyDtoHAsync_v2(tool()->channel->slot(slot).data(), from, bytes, m_stream);
   if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_events[slot], m_stream);
   return copied_to_host(status);
@@ -143,13 +144,14 @@ Result<void> Copier::wait(std::uint32_t slot, capture::Limit limit) noexcept {
 }
 
 Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                          const std::vector<Piece>& pieces) noexcept {
+                          const std::vector<Piece>& pieces, const capture::GoesOn& goes_on) noexcept {
   capture::Channel& channel = *tool()->channel;
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;
   const std::uint32_t stream = capture::open_stream(channel, kind, capture, index, bytes);
   const capture::Limit limit = channel.wait_limit();
   Result<void> result;
+  m_goes_on = &goes_on;
   for (const Piece& piece : pieces) {
     if (!result) break;
     if (piece.from != 0) {
@@ -161,6 +163,7 @@ Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::
       result = Error{ErrorCode::io, "the collector is gone"};
     }
   }
+  m_goes_on = nullptr;
   const Result<void> flushed = m_pipeline.flush(limit);
   if (result) result = flushed;
   if (result) m_pipeline.close(stream);

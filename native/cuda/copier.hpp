@@ -44,9 +44,9 @@ class Copier final : private capture::SlotCopier {
     CUdeviceptr from;                        // 0: the same
     std::uint64_t bytes;
   };
-  // Sends one stream. Returns when all is with the collector.
+  // Sends one stream. Returns when all is with the collector, or, where `goes_on` turns false, when what has been begun has ended.
   core::Result<void> send(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                          const std::vector<Piece>& pieces) noexcept;
+                          const std::vector<Piece>& pieces, const capture::GoesOn& goes_on = {}) noexcept;
 
  private:
   core::Result<void> begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept override;
@@ -62,6 +62,7 @@ class Copier final : private capture::SlotCopier {
   bool m_ready = false;
   bool m_pinned = false;
   bool m_hangs = false;                      // the last wait was in vain
+  const capture::GoesOn* m_goes_on = nullptr;   // of the stream that is being sent
 };
 
 }  // namespace kerncap::cuda

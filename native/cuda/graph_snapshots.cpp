@@ -153,7 +153,7 @@ Result<void> Snapshots::run_to_kernel(Job& job) noexcept {
   if (done) done = wait_for(job.stream, wait_deadline(), "the kernel");
   if (!done) return done;
   job.cost.duration_ns = duration_ns(job);
-  return keep_changed(job);
+  return keep_changed(job, m_window);
 }
 
 }  // namespace kerncap::cuda

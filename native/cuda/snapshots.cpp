@@ -187,7 +187,7 @@ Result<std::uint64_t> Snapshots::copy(capture::Dispatch& dispatch, capture::Stat
     if (tool()->channel->with_post()) job.pre = copier.allocate(Copier::layout(job.regions).back());
     copied = job.pre != 0 ? copier.gather(job.regions, job.pre, wait_deadline()) : send_live(job, StreamKind::pre, m_window);
   } else {
-    copied = job.pre != 0 ? keep_changed(job) : send_live(job, StreamKind::post, m_window);
+    copied = job.pre != 0 ? keep_changed(job, m_window) : send_live(job, StreamKind::post, m_window);
   }
   if (!copied) return copied.error();
   return job.cost.copied_bytes;

@@ -77,9 +77,19 @@ Result<void> compare_states(Job& job) noexcept {
   return {};
 }
 
-// Runs of chunks: those that changed as bytes, the others as "the same". `live`: the former are read from the program's memory, as there
-// was no room for a copy.
-Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept {
+// Straight from the program's memory: what has failed is not sent to its end, which may take minutes, and what another thread gives
+// up is read no longer.
+Result<void> send_undisturbed(Copier& copier, StreamKind kind, const Job& job, std::size_t index,
+                              const std::vector<Copier::Piece>& pieces, const Window& window) noexcept {
+  const Result<void> sent =
+      copier.send(kind, job.number, index, pieces, [&window] { return window.was_undisturbed().ok(); });
+  const Result<void> fine = window.was_undisturbed();
+  return fine ? sent : fine;
+}
+
+// Runs of chunks: those that changed as bytes, the others as "the same". `window`: the former are read from the program's memory, as
+// there was no room for a copy.
+Result<void> send_post(Copier& copier, const Job& job, const Window* window) noexcept {
   std::uint64_t kept = 0;                      // where the next run lies in job.post
   std::size_t word = 0;
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
@@ -98,10 +108,12 @@ Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept {
         pieces.push_back({0, bytes});
         continue;
       }
-      pieces.push_back({live ? region.base + begin : job.post + kept, bytes});
+      pieces.push_back({window != nullptr ? region.base + begin : job.post + kept, bytes});
       kept += (bytes + k_copy_align - 1) & ~(k_copy_align - 1);
     }
-    if (Result<void> sent = copier.send(StreamKind::post, job.number, i, pieces); !sent) return sent;
+    Result<void> sent = window != nullptr ? send_undisturbed(copier, StreamKind::post, job, i, pieces, *window)
+                                          : copier.send(StreamKind::post, job.number, i, pieces);
+    if (!sent) return sent;
   }
   return {};
 }
@@ -112,15 +124,13 @@ Result<void> send_live(const Job& job, StreamKind kind, const Window& window) no
   Copier& copier = job.engines->copier;
   if (Result<void> pinned = copier.pin_for(job.cost.copied_bytes); !pinned) return pinned;
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
-    // What has failed is not sent to its end, which may take minutes.
-    if (Result<void> fine = window.was_undisturbed(); !fine) return fine;
-    const Allocation& region = job.regions[i];
-    if (Result<void> sent = copier.send(kind, job.number, i, {{region.base, region.bytes}}); !sent) return sent;
+    const std::vector<Copier::Piece> whole{{job.regions[i].base, job.regions[i].bytes}};
+    if (Result<void> sent = send_undisturbed(copier, kind, job, i, whole, window); !sent) return sent;
   }
   return {};
 }
 
-Result<void> keep_changed(Job& job) noexcept {
+Result<void> keep_changed(Job& job, const Window& window) noexcept {
   if (Result<void> compared = compare_states(job); !compared) return compared;
   std::vector<Allocation> pieces;
   std::size_t word = 0;
@@ -154,7 +164,7 @@ Result<void> keep_changed(Job& job) noexcept {
   }
   // The pre-state has to be with the collector before anything can be the same as it.
   if (Result<void> sent = send_pre(copier, job); !sent) return sent;
-  if (Result<void> sent = send_post(copier, job, true); !sent) return sent;
+  if (Result<void> sent = send_post(copier, job, &window); !sent) return sent;
   copier.free(job.pre);
   job.pre = 0;
   return {};
@@ -166,7 +176,7 @@ Result<void> send_kept(Copier& copier, Job& job) noexcept {
   if (Result<void> sent = send_pre(copier, job); !sent) return sent;
   copier.free(job.pre);
   job.pre = 0;
-  return job.changed.empty() ? Result<void>() : send_post(copier, job, false);
+  return job.changed.empty() ? Result<void>() : send_post(copier, job, nullptr);
 }
 
 bool is_small(const Job& job) noexcept {

@@ -96,9 +96,16 @@ bool Window::stand_aside() noexcept {
     m_changed.wait(lock, [this] { return !m_is_undoing || !m_own.window.load(); });
     is_closed = k_is_closed();
   }
-  if (!is_closed) m_passed.store(true);
+  if (!is_closed && !m_passed.exchange(true)) m_passed_at = Clock::now();
   if (--m_waiters == 0) m_changed.notify_all();
   return is_closed;
+}
+
+// What a call takes away that waits no longer may be under our copies. No more is begun: they end soon, and the window closes.
+void Window::let_copies_end() noexcept {
+  const Inside inside;
+  std::unique_lock lock(m_mutex);
+  m_changed.wait_until(lock, m_passed_at + tool()->channel->wait_limit(), [this] { return !m_own.window.load(); });
 }
 
 std::chrono::milliseconds Window::waits_at_most() noexcept { return 4 * tool()->channel->wait_limit(); }
@@ -170,7 +177,7 @@ void Window::begin_call(UnderWay what) noexcept {
 void Window::begin_counted(std::atomic<std::uint32_t>& kind) noexcept {
   do {
     step_out();   // of the round before, or of a call whose end was not shown to us
-    stand_aside();
+    if (!stand_aside() && &kind == &m_own.ending) let_copies_end();
     step_in(kind);   // also where it waited in vain: the next window is not to open beside it
     // Once threads have waited in vain (m_passed), they go on in this window, and the next one waits for them, as they are counted.
   } while (m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window && !m_passed.load());

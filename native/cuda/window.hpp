@@ -43,6 +43,7 @@ class Window {
 
  private:
   void begin_counted(std::atomic<std::uint32_t>& kind) noexcept;
+  void let_copies_end() noexcept;
   void begin_end_of_context() noexcept;
   static void step_in(std::atomic<std::uint32_t>& kind) noexcept;
   static void step_out() noexcept;
@@ -52,9 +53,10 @@ class Window {
   Sender& m_sender;
   std::mutex m_turn;                         // held until close(); guards the next one
   bool m_has_stuck = false;
-  std::mutex m_mutex;                        // guards the next two
+  std::mutex m_mutex;                        // guards the next three
   bool m_is_undoing = false;
   std::size_t m_waiters = 0;
+  std::chrono::steady_clock::time_point m_passed_at{};
   std::condition_variable m_changed;
   std::atomic<bool> m_passed{false};         // a thread has waited in vain for the window to close
   std::atomic<bool> m_is_settled{false};     // since then no other thread submits anything, but those that m_has_stuck

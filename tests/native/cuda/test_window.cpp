@@ -306,6 +306,34 @@ void without_our_kernel_all_counts_as_changed(Collector& collector) {
   CHECK(!g_warnings.empty() && g_warnings.back().find("shares with other processes") != std::string::npos);
 }
 
+// Also where it has waited for as long as calls do: what is copied then may be what it takes away.
+void rights_are_changed_behind_the_copies_of_a_capture_that_has_failed(Collector& collector) {
+  const std::size_t failures = collector.heard().failures.size();
+  std::promise<void> passed;
+  std::atomic<bool> goes_on{false}, was_late{false};
+  std::thread other;
+  g_before = [&] {
+    other = std::thread([&] {
+      Call question(CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, nullptr);
+      question.enter();
+      question.leave();
+      passed.set_value();
+      const cuMemSetAccess_params none{0, 0, nullptr, 0};
+      Call rights(CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &none);
+      rights.enter();
+      was_late = goes_on.load();
+      rights.leave();
+    });
+    passed.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    goes_on = true;
+  };
+  Launch(k_target).run();
+  g_before = [] {};
+  other.join();
+  CHECK(was_late && collector.heard().failures.size() == failures + 1);
+}
+
 // A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever, nor a second time.
 void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& collector) {
   const std::size_t before = collector.heard().captures.size();
@@ -371,6 +399,7 @@ int main(int argc, char** argv) {
   work_of_a_stream_that_was_given_up_is_refused_beside_a_recording(collector);
   a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(collector);
   what_another_thread_went_on_in_the_middle_of_is_no_capture(collector);
+  rights_are_changed_behind_the_copies_of_a_capture_that_has_failed(collector);
   a_context_that_is_given_up_holds_no_capture_of_another(collector);
   without_our_kernel_all_counts_as_changed(collector);
   return kerncap::test::exit_code();
