@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/hex.hpp"
 #include "core/process_maps.hpp"
 
 namespace kerncap::replay {
@@ -18,6 +18,7 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
+using core::hex;
 using core::Result;
 
 constexpr std::uint64_t k_page = 4096;
@@ -27,12 +28,6 @@ constexpr int k_random_attempts = 3;   // other layouts that the loader rolls; t
 bool same_placement(const Region& a, const Region& b) {
   return a.kind == b.kind && a.device == b.device && a.access == b.access && a.flags == b.flags &&
          a.piece == 0 && b.piece == 0;
-}
-
-std::string hex(std::uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%lx", value);
-  return text;
 }
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
+#include "core/hex.hpp"
 #include "cuda/driver/cuda_driver.hpp"
 #include "replay/address_space.hpp"
 
@@ -14,14 +14,9 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
+using core::hex;
 using core::Result;
 using replay::Kind;
-
-std::string hex(std::uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%lx", value);
-  return text;
-}
 
 std::string span_of(std::uint64_t base, std::uint64_t bytes) { return hex(base) + "-" + hex(base + bytes); }
 

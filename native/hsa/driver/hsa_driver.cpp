@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string_view>
 #include <utility>
 
+#include "core/hex.hpp"
 #include "hsa/driver/loaded_code.hpp"
 
 namespace kerncap::hsa {
@@ -18,6 +18,7 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
+using core::hex;
 using core::Result;
 
 constexpr std::uint32_t k_queue_packets = 64;
@@ -37,9 +38,7 @@ std::string fault_text(std::uint64_t address, std::uint32_t reasons) {
       {HSA_AMD_MEMORY_FAULT_SRAMECC, "a memory error inside the GPU (ECC)"},
       {HSA_AMD_MEMORY_FAULT_HANG, "the GPU was reset"},
   };
-  char address_text[32];
-  std::snprintf(address_text, sizeof address_text, "0x%lx", address);
-  std::string text = std::string("the kernel accessed ") + address_text + ", which is not allowed";
+  std::string text = "the kernel accessed " + hex(address) + ", which is not allowed";
   for (const auto& [bit, words] : k_words) {
     if ((reasons & bit) != 0) text += std::string(": ") + words;
   }
@@ -55,12 +54,6 @@ std::uint64_t watched_bytes(const replay::Plan& plan) {
 std::uint64_t most_watched_bytes() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) /
          k_most_watched_share;
-}
-
-std::string hex(std::uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%lx", value);
-  return text;
 }
 
 // Host memory that the GPU had at two addresses: without the driver's SVM each registration gives it another one. A replay

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 
+#include "core/hex.hpp"
 #include "hsa/driver/hsa_driver.hpp"
 
 namespace kerncap::hsa {
@@ -14,16 +14,11 @@ namespace {
 
 using core::Error;
 using core::ErrorCode;
+using core::hex;
 using core::Result;
 using replay::Kind;
 
 constexpr std::uint64_t k_zeros_bytes = 16 << 20;
-
-std::string hex(std::uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%lx", value);
-  return text;
-}
 
 std::string span_of(const replay::Range& range) { return hex(range.base) + "-" + hex(range.base + range.bytes); }
 

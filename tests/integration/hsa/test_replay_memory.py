@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from stages import addresses
+
+from kerncap_stages.errors import ExitCode
 
 
 def replays_three_times(stages, digest):
@@ -36,6 +39,21 @@ def test_memory_of_another_gpu(stages, program, number):
     owners = {region["device_index"] for region in capture["regions"] if region["kind"] == "device_coarse"}
     assert owners == {0, 1}
     replays_three_times(stages, digest)
+
+
+@pytest.mark.parametrize("svm", ["1", "0"])
+def test_host_memory_that_was_registered_twice(stages, program, svm):
+    """Without the driver's SVM the GPU has it at two addresses: a replay would make two memories of it."""
+    stages.variables["HSA_USE_SVM"] = svm
+    _, printed = stages.capture_and_listen("target(", program("registered_twice"))
+    assert "wrong 0" in printed
+    found = addresses(printed)
+    assert (found["second"] - found["first"] == 4096) == (svm == "1")
+    if svm == "1":
+        assert stages.replay("@capture").must().manifest["matches_golden"] is True
+    else:
+        done = stages.replay("@capture").must(ExitCode.REFUSED)
+        assert "twice, and its GPU had that memory at two addresses" in done.err
 
 
 @pytest.mark.parametrize(
