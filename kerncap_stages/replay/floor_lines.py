@@ -64,7 +64,7 @@ def _describe_work(floor: Floor, work: Work, instructions: int, baseline: Work |
     share = f" ({100 * work.memory_instructions / instructions:.0f} %)" if instructions else ""
     least = f"{format_size(floor.changed_size_bytes)} must be written"
     if not floor.changed_size_bytes:
-        least = "none is known, because no change of memory is surely the captured kernel's"
+        least = "none is known, because the captured dispatch changed no memory that only it writes"
     yield (
         f"floor: {least}; "
         f"{work.memory_instructions:,} of {instructions:,} wave instructions{share} access memory"

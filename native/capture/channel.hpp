@@ -38,6 +38,7 @@ class Channel {
   // The collector is there and wants more captures.
   [[nodiscard]] bool active() const noexcept { return m_active.load(std::memory_order_relaxed); }
   [[nodiscard]] bool connected() const noexcept { return m_connected.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_silent() const noexcept { return m_silent.load(std::memory_order_relaxed); }
 
   // Programs may close descriptors that they did not open, all of them mostly: what is there now may be a file of theirs.
   // Then the runtime's own are gone, too.

@@ -18,6 +18,7 @@ class Collector final : public Listener {
 
   bool active() const noexcept override { return m_channel.active(); }
   bool connected() const noexcept override { return m_channel.connected(); }
+  bool listens() const noexcept override { return !m_channel.is_silent(); }
   bool ready(const Dispatch& dispatch) noexcept override {
     return m_channel.send(messages::Ready{.capture = dispatch.number, .cost = dispatch.cost});
   }

@@ -21,6 +21,9 @@ inline constexpr const char* k_runtime_ends = "the program shut the runtime down
 // Why a copy ends where `Session::is_overtaken()` has turned true: a device asks for each piece of memory.
 inline constexpr const char* k_overtaken = "a call of the program that takes memory away, or copies, could wait no longer";
 
+// Why one ends where the collector does not listen.
+inline constexpr const char* k_stalled = "the collector took no more data";
+
 // A dispatch that is wanted. The back end derives from it what it needs: its queue, packets, signals.
 struct Dispatch {
   virtual ~Dispatch() = default;
@@ -98,6 +101,8 @@ class Listener {
   virtual ~Listener() = default;
   [[nodiscard]] virtual bool active() const noexcept = 0;      // wants more captures
   [[nodiscard]] virtual bool connected() const noexcept = 0;
+  // False: a wait for it was in vain, and nothing has come from it since. No capture is begun then.
+  [[nodiscard]] virtual bool listens() const noexcept = 0;
   // False: it is gone. Bounded, as Channel::send. The dispatch has the costs.
   virtual bool ready(const Dispatch& dispatch) noexcept = 0;   // gets no more of it
   virtual bool done(const Dispatch& dispatch) noexcept = 0;

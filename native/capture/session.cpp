@@ -82,6 +82,8 @@ void Session::carry_out(std::unique_ptr<Dispatch> dispatch, bool reached) noexce
   Result<void> taken = Error{ErrorCode::timeout, "work before the dispatch did not end in time"};
   if (!m_listener.active()) {
     taken = Error{ErrorCode::io, "the collector wants no more captures"};
+  } else if (reached && !m_listener.listens()) {
+    taken = Error{ErrorCode::stalled, k_stalled};
   } else if (reached && is_broken()) {
     taken = Error{ErrorCode::device, "an earlier capture left the copy queue hanging"};
   } else if (reached) {
@@ -187,7 +189,7 @@ bool Session::keep_until_idle(void* memory, void (*free)(void*)) noexcept {
 bool Session::wait_for_kept(std::uint64_t given_back_before) noexcept {
   if (ends()) return false;
   std::unique_lock lock(m_mutex);
-  const auto is_back = [this, kept = m_kept_in_all] { return given_back() >= kept; };
+  const auto is_back = [this, kept = m_kept_in_all] { return given_back() >= kept || m_gone.load(); };
   if (!m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_back)) {
     const Call call(m_course);
     m_changed.wait_for(lock, m_settings.wait_limit, is_back);
@@ -200,7 +202,7 @@ Session::Call Session::wait_until_idle() noexcept {
   std::unique_lock lock(m_mutex);
   if (!m_window.load(std::memory_order_relaxed)) return {};
   // For this window only: captures may follow each other so closely that no moment between them is seen.
-  const auto is_closed = [this, closed = m_windows_closed] { return m_windows_closed != closed; };
+  const auto is_closed = [this, closed = m_windows_closed] { return m_windows_closed != closed || m_gone.load(); };
   if (m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_closed)) return {};
   Call call(m_course);
   m_changed.wait_for(lock, m_settings.wait_limit, is_closed);
@@ -236,6 +238,7 @@ bool Session::end(Limit limit) noexcept {
     std::unique_lock lock(m_mutex);
     if (!m_changed.wait_for(lock, limit, [this] { return !m_running; })) {
       m_gone.store(true, std::memory_order_seq_cst);
+      m_changed.notify_all();
       return false;
     }
     waiting.swap(m_waiting);

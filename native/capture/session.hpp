@@ -65,6 +65,8 @@ class Session {
   // For an allocation that found no room: waits until what was kept by now has been given back, at most as wait_until_idle().
   // True: something was, since given_back() returned that.
   [[nodiscard]] bool wait_for_kept(std::uint64_t given_back_before) noexcept;
+  // How long calls of the program's wait for a capture.
+  [[nodiscard]] Limit patience() const noexcept { return 2 * m_settings.wait_limit; }
   [[nodiscard]] std::uint64_t given_back() const noexcept { return m_given_back.load(std::memory_order_relaxed); }
   // Asynchronous copies of the program, from the moment a dispatch is added until its capture is over. True: kept.
   [[nodiscard]] bool defer(DeferredCalls::Call call) noexcept { return m_deferred.defer(std::move(call)); }

@@ -93,7 +93,7 @@ class BasicSlotPipeline {
         if (const auto slot = m_channel.acquire_slot(Clock::now() + (waits_for_collector ? limit : Limit(0)))) return *slot;
       }
       if (waits_for_collector && !m_channel.connected()) return gone();
-      if (waits_for_collector) return core::Error{core::ErrorCode::stalled, "the collector took no more data"};
+      if (waits_for_collector) return core::Error{core::ErrorCode::stalled, k_stalled};
       if (core::Result<void> retired = retire_oldest(limit); !retired) return retired.error();
     }
   }

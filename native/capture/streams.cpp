@@ -22,7 +22,7 @@ core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint
   for (std::uint64_t done = 0; done < bytes;) {
     const auto deadline = std::chrono::steady_clock::now() + channel.wait_limit();
     const auto slot = channel.acquire_slot(deadline);
-    if (!slot) return Error{ErrorCode::stalled, "the collector took no more data"};
+    if (!slot) return Error{ErrorCode::stalled, k_stalled};
     const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(channel.slot_bytes(), bytes - done));
     if (goes_on && !goes_on()) {
       channel.release_unsent_slot(*slot);

@@ -2,32 +2,17 @@
 #pragma once
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include <atomic>
 #include <chrono>
 
+#include "core/no_signals.hpp"
+
 namespace kerncap::capture {
 
 // How long the runtime's end may wait for one.
 inline constexpr std::chrono::seconds k_end_limit{3};
-
-// While one lives, the calling thread takes no signals, and a thread that it starts never does.
-class NoSignals {
- public:
-  NoSignals() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &m_before);
-  }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &m_before, nullptr); }
-
- private:
-  sigset_t m_before;
-};
 
 // Must outlive the thread, and lives as long as the process here.
 class Thread {
@@ -36,7 +21,7 @@ class Thread {
     m_body = body;
     m_argument = argument;
     m_ended.store(false, std::memory_order_relaxed);
-    const NoSignals of_the_program;
+    const core::NoSignals of_the_program;
     pthread_t thread;
     const int failed = pthread_create(
         &thread, nullptr,

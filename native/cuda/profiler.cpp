@@ -8,8 +8,8 @@
 #include <system_error>
 #include <thread>
 
-#include "capture/threads.hpp"
 #include "capture/trials.hpp"
+#include "core/no_signals.hpp"
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -44,7 +44,7 @@ Result<void> Profiler::start() noexcept {
   });
   // A program that is killed loses what has not been flushed: a tenth of a second.
   try {
-    const capture::NoSignals of_the_program;
+    const core::NoSignals of_the_program;
     std::thread([this] {
       const Inside inside;
       pthread_setname_np(pthread_self(), "kc-profile");

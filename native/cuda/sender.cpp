@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "capture/selection.hpp"
-#include "capture/threads.hpp"
+#include "core/no_signals.hpp"
 #include "cuda/api.hpp"
 #include "cuda/endings.hpp"
 #include "cuda/states.hpp"
@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds k_look_again{1};
 // False where the process may have no more threads.
 bool Sender::start_thread() noexcept {
   try {
-    const capture::NoSignals of_the_program;
+    const core::NoSignals of_the_program;
     std::thread([this] { run(); }).detach();
   } catch (const std::system_error&) {
     return false;

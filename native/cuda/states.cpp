@@ -157,6 +157,8 @@ Result<void> keep_changed(Job& job, const Window& window) noexcept {
   if (pieces.empty()) return {};
   Copier& copier = job.engines->copier;
   job.post = copier.allocate(Copier::layout(pieces).back());
+  // A comparison may take as long as calls wait at most.
+  if (Result<void> fine = window.was_undisturbed(); !fine) return fine;
   if (job.post != 0) return copier.gather(pieces, job.post, wait_deadline());
   // What was changed has still to be undone, and nobody goes on before that.
   if (job.from_graph) {

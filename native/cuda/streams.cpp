@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "capture/threads.hpp"
+#include "core/no_signals.hpp"
 #include "cuda/api.hpp"
 #include "cuda/polling.hpp"
 #include "cuda/tool.hpp"
@@ -47,7 +47,7 @@ CUresult synchronize(CUcontext context, Deadline deadline) noexcept {
   std::promise<CUresult> promise;
   std::future<CUresult> ended = promise.get_future();
   try {
-    const capture::NoSignals of_the_program;
+    const core::NoSignals of_the_program;
     std::thread([context, promise = std::move(promise)]() mutable {
       pthread_setname_np(pthread_self(), "kc-capture");
       const Inside inside;

@@ -1,5 +1,5 @@
 // Follows hsa_amd_vmem_*: physical handles, their mappings and the devices that may use them.
-#include <vector>
+#include <mutex>
 
 #include "hsa/allocating.hpp"
 #include "hsa/api.hpp"
@@ -36,17 +36,9 @@ bool changes_rights(void* va, std::size_t size, const hsa_amd_memory_access_desc
   return changes;
 }
 
-// What the runtime says of those devices after a change that failed.
-std::vector<hsa_amd_memory_access_desc_t> actual_rights(void* va, const hsa_amd_memory_access_desc_t* asked,
-                                                        std::size_t count) {
-  std::vector<hsa_amd_memory_access_desc_t> rights(asked, asked + count);
-  for (hsa_amd_memory_access_desc_t& each : rights) {
-    if (api().ext.hsa_amd_vmem_get_access_fn(va, &each.permissions, each.agent_handle) != HSA_STATUS_SUCCESS) {
-      each.permissions = HSA_ACCESS_PERMISSION_NONE;
-    }
-  }
-  return rights;
-}
+// One change of rights at a time: what another thread's has forgotten looks new.
+std::mutex g_changing;
+
 }  // namespace
 
 hsa_status_t hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t pool, size_t size, hsa_amd_memory_type_t type,
@@ -86,27 +78,31 @@ hsa_status_t hsa_amd_vmem_map(void* va, size_t size, size_t in_offset, hsa_amd_v
 hsa_status_t hsa_amd_vmem_unmap(void* va, size_t size) {
   capture::Session::Call call;
   if (enabled()) {
-    tool()->memory.mappings.unmap(address_of(va), size);
+    {
+      const std::lock_guard not_while_forgotten(g_changing);
+      tool()->memory.mappings.unmap(address_of(va), size);
+    }
     call = tool()->snapshots.session().wait_until_idle();
   }
   return api().ext.hsa_amd_vmem_unmap_fn(va, size);
 }
 
-// Rights that a device has are changed as memory is unmapped; new ones need no wait.
+// Rights that a device has are changed as memory is unmapped: forgotten first, whatever the new ones are. The runtime may map
+// the memory anew, and a later window would have it in its list. New rights need no wait.
 hsa_status_t hsa_amd_vmem_set_access(void* va, size_t size, const hsa_amd_memory_access_desc_t* desc,
                                      size_t desc_cnt) {
+  if (!enabled() || desc == nullptr) return api().ext.hsa_amd_vmem_set_access_fn(va, size, desc, desc_cnt);
+  const std::lock_guard one_at_a_time(g_changing);
   capture::Session::Call call;
-  const bool changes = enabled() && changes_rights(va, size, desc, desc_cnt);
-  if (changes) {
-    record_rights(va, size, desc, desc_cnt);
+  capture::Mappings& mappings = tool()->memory.mappings;
+  capture::Mappings::ByBase forgotten;
+  if (changes_rights(va, size, desc, desc_cnt)) {
+    forgotten = mappings.unmap(address_of(va), size);
     call = tool()->snapshots.session().wait_until_idle();
   }
   const hsa_status_t status = api().ext.hsa_amd_vmem_set_access_fn(va, size, desc, desc_cnt);
-  if (status == HSA_STATUS_SUCCESS && enabled()) {
-    record_rights(va, size, desc, desc_cnt);
-  } else if (changes) {
-    record_rights(va, size, actual_rights(va, desc, desc_cnt).data(), desc_cnt);
-  }
+  mappings.put_back(forgotten);
+  if (status == HSA_STATUS_SUCCESS && enabled()) record_rights(va, size, desc, desc_cnt);
   return status;
 }
 

@@ -191,7 +191,7 @@ def test_a_dispatch_that_changed_nothing_has_no_floor():
     update = {"floor": floor, "timing": timing, "impossible": None, "comparison": None}
     (_, line) = write_floor_lines(manifest_examples.replay().model_copy(update=update))
     assert line == (
-        "floor: none is known, because no change of memory is surely the captured kernel's; "
+        "floor: none is known, because the captured dispatch changed no memory that only it writes; "
         "48 of 192 wave instructions "
         "(25 %) access memory"
     )

@@ -3,10 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <csignal>
 #include <iterator>
 #include <utility>
 
+#include "core/no_signals.hpp"
 #include "softgpu/exec/monotonic_clock.hpp"
 #include "softgpu/exec/worker.hpp"
 
@@ -24,16 +24,11 @@ EngineState::~EngineState() {
 }
 
 void EngineState::start_workers() {
-  // The program's signal handlers are not to run on our threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigdelset(&all, fault);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const core::NoSignals of_the_program(core::NoSignals::Faults::delivered);
   for (unsigned i = 0; i < m_worker_count; ++i) {
     m_threads.emplace_back([this] { Worker(*this).run(); });
     pthread_setname_np(m_threads.back().native_handle(), "softgpu-worker");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void EngineState::choose(const Schedule& schedule) {

@@ -90,13 +90,14 @@ def test_arguments_in_registered_memory(stages, program, svm):
     assert stages.replay("@capture").must().manifest["matches_golden"] is True
 
 
-def test_rights_that_are_taken_away_during_a_capture(stages, program):
+@pytest.mark.parametrize("fewer", ["none", "read_only"])
+def test_rights_that_are_changed_during_captures(stages, program, fewer):
     """The call waits, as unmapping does: the capture's copies would fault."""
     captures, printed = stages.capture_and_listen(
-        "target(", program("changed_rights"), 20, options=("--count", 5)
+        "target(", program("changed_rights"), 40, fewer, options=("--count", 10)
     )
     assert "wrong 0" in printed
-    assert len(captures) == 5
+    assert len(captures) == 10
 
 
 def test_only_what_the_arguments_lead_to(stages, program):

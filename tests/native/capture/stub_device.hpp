@@ -49,7 +49,7 @@ class Stub : public QueuedDevice, public Listener {
   Session* session = nullptr;   // none where a course is tested alone
   bool keeps_states = false;    // copy() does, until hand_over()
   bool sends_later = false;
-  std::atomic<bool> wanted{true}, alive{true}, stuck{false}, unstick{false};
+  std::atomic<bool> wanted{true}, alive{true}, hears{true}, stuck{false}, unstick{false};
   std::atomic<bool> others_rest{true};
   std::atomic<int> failures{0}, successes{0}, touched{0}, given_back_in_all{0}, others_stopped{0};
   std::function<void(const std::string&)> at_step;
@@ -98,6 +98,7 @@ class Stub : public QueuedDevice, public Listener {
 
   bool active() const noexcept override { return wanted; }
   bool connected() const noexcept override { return alive; }
+  bool listens() const noexcept override { return hears; }
   bool ready(const Dispatch& it) noexcept override {
     CHECK(it.cost.duration_ns == 0 && it.cost.copied_bytes == 11);
     return say("ready"), alive.load();

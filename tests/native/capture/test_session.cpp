@@ -115,6 +115,18 @@ void each_step_in_which_the_collector_stalls() {
   }
 }
 
+void nothing_is_begun_while_the_collector_does_not_listen() {
+  Rig rig;
+  rig.stub.hears = false;
+  rig.add();
+  rig.start();
+  wait_for([&] { return rig.stub.given_back_in_all == 1; });
+  CHECK(rig.stub.log() == "go, complete, release, failed: the collector took no more data");
+  rig.stub.hears = true;
+  rig.add();
+  wait_for([&] { return rig.stub.successes == 1; });
+}
+
 void a_kernel_that_hangs_stalls_no_later_capture() {
   Rig rig("kernel", Stub::hangs, true, milliseconds(50));
   const std::shared_ptr<Facts> first = rig.add();
@@ -331,6 +343,7 @@ int main() {
   each_step_that_fails();
   each_wait_that_takes_too_long();
   each_step_in_which_the_collector_stalls();
+  nothing_is_begun_while_the_collector_does_not_listen();
   a_kernel_that_hangs_stalls_no_later_capture();
   what_is_never_reached_fails_in_its_time();
   a_queue_that_is_given_back_before_its_dispatch_leaves_nothing();

@@ -1,6 +1,7 @@
-// A thread takes the GPU's rights to a mapping away and gives them back, again and again, while another launches `target`,
-// which does not use the mapping. usage: changed_rights LAUNCHES
+// A thread changes the GPU's rights to a mapping and gives them back, again and again, while another launches `target`, which
+// does not use the mapping. usage: changed_rights LAUNCHES none|read_only
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "hip_check.hpp"
@@ -10,6 +11,7 @@ __global__ void target(int* data) { data[threadIdx.x] += 1; }
 int main(int, char** argv) {
   Tally tally("changed_rights");
   const int launches = std::atoi(argv[1]);
+  const auto fewer = std::string(argv[2]) == "none" ? hipMemAccessFlagsProtNone : hipMemAccessFlagsProtRead;
   const DeviceArray<int> data(std::vector<int>(64, 0));
   hipMemAllocationProp properties{};
   properties.type = hipMemAllocationTypePinned;
@@ -34,7 +36,7 @@ int main(int, char** argv) {
   std::atomic<int> changes{0};
   std::thread other([&] {
     for (; !over; ++changes) {
-      allow(hipMemAccessFlagsProtNone);
+      allow(fewer);
       allow(hipMemAccessFlagsProtReadWrite);
     }
   });
