@@ -190,10 +190,7 @@ bool Session::wait_for_kept(std::uint64_t given_back_before) noexcept {
   if (ends()) return false;
   std::unique_lock lock(m_mutex);
   const auto is_back = [this, kept = m_kept_in_all] { return given_back() >= kept || m_gone.load(); };
-  if (!m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_back)) {
-    const Call call(m_course);
-    m_changed.wait_for(lock, m_settings.wait_limit, is_back);
-  }
+  (void)wait_or_overtake(lock, is_back);
   return given_back() != given_back_before;
 }
 
@@ -203,14 +200,11 @@ Session::Call Session::wait_until_idle() noexcept {
   if (!m_window.load(std::memory_order_relaxed)) return {};
   // For this window only: captures may follow each other so closely that no moment between them is seen.
   const auto is_closed = [this, closed = m_windows_closed] { return m_windows_closed != closed || m_gone.load(); };
-  if (m_changed.wait_for(lock, 2 * m_settings.wait_limit, is_closed)) return {};
-  Call call(m_course);
-  m_changed.wait_for(lock, m_settings.wait_limit, is_closed);
-  return call;
+  return wait_or_overtake(lock, is_closed);
 }
 
 Session::Call Session::wait_for_turn() noexcept {
-  if (m_deferred.wait_for_turn(2 * m_settings.wait_limit)) return {};
+  if (m_deferred.wait_for_turn(patience())) return {};
   Call call(m_course);
   (void)m_deferred.wait_for_turn(m_settings.wait_limit);
   return call;

@@ -104,6 +104,14 @@ class Session {
   void complete_if_ended(Dispatch& dispatch, const Progress& progress) noexcept;
   bool tidy() noexcept;   // under the lock; true: nothing is left
   void close_window() noexcept;
+  // Until the predicate holds: for patience(), then as one who overtakes the capture.
+  template <typename IsOver>
+  [[nodiscard]] Call wait_or_overtake(std::unique_lock<std::mutex>& lock, IsOver is_over) noexcept {
+    if (m_changed.wait_for(lock, patience(), is_over)) return {};
+    Call call(m_course);
+    m_changed.wait_for(lock, m_settings.wait_limit, is_over);
+    return call;
+  }
 
   QueuedDevice& m_device;
   Listener& m_listener;

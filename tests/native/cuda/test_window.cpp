@@ -306,6 +306,13 @@ void without_our_kernel_all_counts_as_changed(Collector& collector) {
   CHECK(!g_warnings.empty() && g_warnings.back().find("shares with other processes") != std::string::npos);
 }
 
+// A call that changes nothing, and waits for the window as long as calls do.
+void wait_in_vain() {
+  Call question(CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, nullptr);
+  question.enter();
+  question.leave();
+}
+
 // Also where it has waited for as long as calls do: what is copied then may be what it takes away.
 void rights_are_changed_behind_the_copies_of_a_capture_that_has_failed(Collector& collector) {
   const std::size_t failures = collector.heard().failures.size();
@@ -314,9 +321,7 @@ void rights_are_changed_behind_the_copies_of_a_capture_that_has_failed(Collector
   std::thread other;
   g_before = [&] {
     other = std::thread([&] {
-      Call question(CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, nullptr);
-      question.enter();
-      question.leave();
+      wait_in_vain();
       passed.set_value();
       const cuMemSetAccess_params none{0, 0, nullptr, 0};
       Call rights(CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &none);
@@ -343,9 +348,7 @@ void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& colle
   std::thread other;
   g_before = [&] {
     other = std::thread([&] {
-      Call question(CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, nullptr);
-      question.enter();
-      question.leave();
+      wait_in_vain();
       const auto begin = std::chrono::steady_clock::now();
       Call copy(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, nullptr);
       copy.enter();

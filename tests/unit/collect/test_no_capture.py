@@ -37,7 +37,7 @@ def test_a_refusal_also_tells_that_the_program_ended_badly(line, end):
 
 @pytest.mark.parametrize(("backend", "says"), [("cuda", "`--hold`"), ("hsa", "hipDeviceSynchronize()")])
 def test_a_program_that_ends_too_early_gets_the_hint_that_helps_there(backend, says):
-    """On AMD GPUs the program always waits until a capture is stored: `--hold` changes nothing."""
+    """On AMD GPUs the program always waits until all is copied: `--hold` changes nothing."""
     ended_early = CaptureFailed(1, "the process ended in the middle of a capture", process_ended=True)
     process = ProcessSummary(1, backend, {"inner"}, [1])
     selection = Selection(match=NameMatch.SUBSTRING, pattern="inner")
